@@ -465,3 +465,54 @@ async def test_what_a_session_without_names_of_lines_says_is_known_by_its_place_
 
     assert first.system == "claude-code"
     assert said(database) == {"gate": ["the gate opens at six", "Six.", "the gate opens at six"]}
+
+
+@pytest.mark.parametrize("hooked", [False, True], ids=["plain", "with a line of a hook before the prompt"])
+async def test_a_session_of_claude_code_that_was_begun_anew_has_its_last_beginning_alone(
+    manager: MemoryManager, database: Database, tmp_path: Path, *, hooked: bool
+) -> None:
+    hooks = [
+        {"type": "attachment", "uuid": f"h{n}", "parentUuid": None, "timestamp": at(10 * n), "sessionId": "s1",
+         "attachment": {"type": "hook_additional_context", "content": "the date"}} for n in (0, 1)
+    ]  # fmt: skip
+    lines = [
+        claude("user", "build a raft", "u1", "h0" if hooked else None, 1), claude("assistant", "Of logs.", "a1", "u1", 2),
+        claude("user", "build an ark", "u2", "h1" if hooked else None, 11), claude("assistant", "Of oak.", "a2", "u2", 12),
+    ]  # fmt: skip
+    if hooked:
+        lines = [hooks[0], *lines[:2], hooks[1], *lines[2:]]
+
+    report = await imported(manager, written(tmp_path / "p" / "s1.jsonl", *lines))
+
+    assert said(database) == {"s1": ["build an ark", "Of oak."]}
+    assert passed(report)[EDITED] == 2
+
+
+async def test_prompts_whose_lines_name_no_line_before_them_were_not_taken_back(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    lines = [
+        claude("user", "build a raft", "u1", None, 1), claude("assistant", "Of logs.", "a1", "u1", 2),
+        claude("user", "and a mast", "u2", None, 3), claude("user", "and a sail", "u3", None, 4),
+    ]  # fmt: skip
+
+    await imported(manager, written(tmp_path / "p" / "s1.jsonl", *lines))
+
+    assert said(database) == {"s1": ["build a raft", "Of logs.", "and a mast", "and a sail"]}
+
+
+async def test_going_back_to_a_prompt_that_had_waited_takes_it_back(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    queued = {
+        "type": "attachment", "uuid": "q1", "parentUuid": "a1", "timestamp": at(3), "sessionId": "s1",
+        "attachment": {"type": "queued_command", "commandMode": "prompt", "prompt": "use pine"},
+    }  # fmt: skip
+    lines = [
+        *chain("build a raft", "Of which wood?", name="a"), queued, claude("assistant", "Pine.", "p1", "q1", 4),
+        claude("user", "use oak", "o1", "a1", 5), claude("assistant", "Oak.", "o2", "o1", 6),
+    ]  # fmt: skip
+
+    await imported(manager, written(tmp_path / "p" / "s1.jsonl", *lines))
+
+    assert said(database) == {"s1": ["build a raft", "Of which wood?", "use oak", "Oak."]}

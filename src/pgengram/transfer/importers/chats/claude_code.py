@@ -40,6 +40,7 @@ from pgengram.transfer.transcripts import (
 from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
 
 CLIENT: Final = "claude-code"
+_BEGINNING: Final = ""  # before the first prompt
 GOES_ON: Final = timedelta(hours=1)  # after its last line a session may still send the prompts that wait
 # How the answer of a tool begins that the user refused with a remark, or that has answered questions.
 REFUSED: Final = re.compile(
@@ -106,32 +107,18 @@ class Survey:
     queued: set[int] = field(default_factory=set)
 
     def __post_init__(self) -> None:
-        parents: dict[str, str | None] = {}
-        said: dict[str, Uttered] = {}
-        answers: set[str] = set()  # of tools, which may run side by side, so that each has a line before it of its own
+        tree = _Tree()
         queue = _Queue()
         for number, entry in self.entries():
             if isinstance(entry, Broken):
                 continue
             self._note(entry)
             queue.note(number, entry)
-            uuid = entry.get("uuid")
-            if not isinstance(uuid, str) or entry.get("isSidechain"):
-                continue
-            one = uttered(entry)
-            if list(_results(entry)):
-                answers.add(uuid)
-            if uuid not in parents:
-                parents[uuid] = _parent(entry)
-                said[uuid] = one if entry.get("type") in ("user", "assistant") else Uttered()
-            elif one == said[uuid]:
+            if isinstance(entry.get("uuid"), str) and not entry.get("isSidechain") and not tree.add(entry):
                 self.repeated.add(number)
-        prompts = {uuid for uuid, one in said.items() if one.role == "user"} - answers
         self.unsent = queue.unsent()
         self.queued = queue.all - self.unsent
-        for names in trees(parents).values():
-            last = next((name for name in reversed(names) if said[name].if_said()), names[-1])
-            self.withdrawn |= withdrawn({name: parents[name] for name in names}, last, prompts)
+        self.withdrawn = tree.withdrawn()
 
     def _note(self, entry: Mapping[str, Any]) -> None:
         self.session = self.session or str(entry.get("sessionId") or "")
@@ -140,6 +127,75 @@ class Survey:
         self.as_of = max(filter(None, (self.as_of, time)), default=None)
         if origin := mapping(entry.get("forkedFrom")).get("sessionId"):
             self.copied_as_of[str(origin)] = max(filter(None, (self.copied_as_of.get(str(origin)), time)), default=None)
+
+
+class _Tree:
+    """The lines of a transcript, each with the one before it."""
+
+    def __init__(self) -> None:
+        self._parents: dict[str, str | None] = {}
+        self._said: dict[str, Uttered] = {}
+        self._answers: set[str] = (
+            set()
+        )  # of tools, which may run side by side, so that each has a line before it of its own
+        self._queued: set[str] = set()
+        self._beginnings: list[str] = []
+        self._latest: datetime | None = None
+
+    def add(self, entry: Mapping[str, Any]) -> bool:
+        """Add a line; return whether it doesn't repeat one."""
+        uuid, one = str(entry["uuid"]), uttered(entry)
+        if list(_results(entry)):
+            self._answers.add(uuid)
+        if uuid in self._parents:
+            return one != self._said[uuid]
+        if entry.get("type") == "attachment" and one.role == "user":
+            self._queued.add(uuid)
+        self._parents[uuid] = _parent(entry)
+        self._said[uuid] = one
+        time = time_of(entry)
+        if _begins(entry, one) and (self._latest is None or (time and time > self._latest)):
+            self._beginnings.append(uuid)
+        self._latest = max(filter(None, (self._latest, time)), default=None)
+        return True
+
+    def withdrawn(self) -> set[str]:
+        """Return the uuids of what was taken back.
+
+        A prompt without a line before it, later than all lines so far, was typed after going back to the very beginning;
+        but only where lines name each other, so that each earlier beginning was answered.
+        """
+        parents, said = dict(self._parents), self._said
+        answered = {
+            above
+            for name, above in parents.items()
+            if above in said and not said[name].role == said[above].role == "user"
+        }
+        if None not in {parents[name] for name, one in said.items() if one.role == "assistant"} and answered.issuperset(
+            self._beginnings[:-1]
+        ):
+            parents |= dict.fromkeys(self._beginnings, _BEGINNING)
+            parents[_BEGINNING] = None
+        prompts = {name for name, one in said.items() if one.role == "user"} - self._answers - self._queued
+        asked_anew = {parents[name] for name in prompts}
+        prompts |= {name for name in self._queued if parents[name] in asked_anew}
+        found: set[str] = set()
+        for names in trees(parents).values():
+            last = next((name for name in reversed(names) if name in said and self._is_said(name)), names[-1])
+            found |= withdrawn({name: parents[name] for name in names}, last, prompts)
+        return found
+
+    def _is_said(self, name: str) -> bool:
+        return name not in self._queued and self._said[name].if_said()
+
+
+def _begins(entry: Mapping[str, Any], one: Uttered) -> bool:
+    """Whether a conversation may begin with a line: a prompt, or what a client puts before one, but no compaction."""
+    if entry.get("parentUuid", "") is not None or entry.get("logicalParentUuid"):
+        return False
+    if entry.get("type") in ("user", "assistant"):
+        return one.role == "user" and bool(one.text)
+    return "compact" not in str(entry.get("subtype"))
 
 
 class _Queue:
