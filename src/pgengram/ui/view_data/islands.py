@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from math import log
+from math import exp, log
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.text.lexical.language import function_words, light_words
@@ -97,7 +97,7 @@ class Regions:
 def _count(memories: int) -> int:
     """Return how many regions so many memories have; the same until there are half as many again."""
     steps = round(log(max(1, memories) / 8, 1.5)) if memories > 8 else 0
-    return min(MOST_REGIONS, max(1, round(1.5 ** (steps / 2))))
+    return min(MOST_REGIONS, max(1, round(exp(steps * log(1.5) / 2))))
 
 
 def _means(given: NDArray[float32], count: int) -> NDArray[float32]:
