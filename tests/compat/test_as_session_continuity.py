@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 from mcp import Client
 
 from compat.conftest import refuses, says
-from helpers import Database
+from helpers import Database, said
 
 SYSTEM = "session-continuity"
 
@@ -182,9 +184,15 @@ async def test_vectors_are_made_again(client: Client, db: Database, force: bool)
     await stored(client, "Budgets were discussed.")
     db.rows("DELETE FROM memory_vectors WHERE memory_id IN (SELECT id FROM memories WHERE content LIKE 'The kitten%%')")
 
-    answer = await says(client, "rebuild_embeddings", force=force)
+    told: list[str | None] = []
 
-    assert answer == {"success": True, "rebuilt": 2 if force else 1}
+    async def hear(_: float, __: float | None, message: str | None) -> None:
+        told.append(message)
+
+    done = await client.call_tool("rebuild_embeddings", {"force": force}, progress_callback=hear)
+
+    assert json.loads(said(done)) == {"success": True, "rebuilt": 2 if force else 1}
+    assert ("2 memories are embedded." if force else "embedding: 1 of 2 memories") in told
     found = await says(client, "memory_search", query="small cat having a drink", semantic=True, limit=1)
     assert [hit["id"] for hit in found["memories"]] == [id_]
 

@@ -324,6 +324,25 @@ async def test_tag_synonyms_are_edited_and_old_tags_follow_when_that_is_confirme
     ] == "INVALID_INPUT"
 
 
+async def test_who_waits_for_many_changes_is_told_how_far_they_are(wordless: Served) -> None:
+    items = [{"content": f"Mooring {number} was let in spring."} for number in range(45)]
+    ids = [one["memory_id"] for one in (await call(wordless.client, "create_memories", items=items))["results"]]
+    plan = [{"action": "tag", "ids": ids, "tags": ["moorings"]}]
+    shown = await tidy(wordless.client, plan=plan)
+    said: list[str | None] = []
+
+    async def hear(_: float, __: float | None, message: str | None) -> None:
+        said.append(message)
+
+    await wordless.client.call_tool(
+        "tidy_memories",
+        {"action": "apply", "plan": plan, "confirm_token": shown["confirm_token"]},
+        progress_callback=hear,
+    )
+
+    assert said == ["20 of 45 memories are changed.", "40 of 45 memories are changed."]
+
+
 @pytest.mark.parametrize("agreed", [True, False])
 async def test_a_client_that_can_ask_its_user_needs_no_token(wordless: Served, agreed: bool) -> None:
     questions: list[str] = []

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from pgengram.cli.waiting import end_waiting, waiting
+from pgengram.cli.waiting import end_waiting, tell, waiting
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.fields import KINDS
-from pgengram.runtime.context import ACTOR, COMMAND_LINE
+from pgengram.runtime.context import ACTOR, COMMAND_LINE, PROGRESS
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
@@ -217,6 +217,7 @@ async def opened_manager() -> AsyncIterator[MemoryManager]:
         from pgengram.service.manager import MemoryManager
 
     ACTOR.set(COMMAND_LINE)
+    PROGRESS.set(tell)
     manager = MemoryManager(Settings.from_environment())
     try:
         yield manager

@@ -18,6 +18,7 @@ class Spinner:
     """A turning sign on standard error, drawn by a thread of its own until it is stopped."""
 
     def __init__(self) -> None:
+        self.says = "Working …"
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._turn, daemon=True)
         self._thread.start()
@@ -32,7 +33,7 @@ class Spinner:
             return
         turn = 0
         while not self._over.wait(EVERY_S):
-            sys.stderr.write(f"\r{FRAMES[turn % len(FRAMES)]} Working …")
+            sys.stderr.write(f"{ERASED}{FRAMES[turn % len(FRAMES)]} {self.says}")
             sys.stderr.flush()
             turn += 1
         sys.stderr.write(ERASED)
@@ -53,6 +54,12 @@ def waiting() -> Iterator[None]:
         yield
     finally:
         end_waiting()
+
+
+async def tell(message: str) -> None:
+    """Say beside the sign how far the command is."""
+    for one in _shown:
+        one.says = message
 
 
 def end_waiting() -> None:

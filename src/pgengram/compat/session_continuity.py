@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import asyncio
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, ClassVar, Final, Literal
 
 from pydantic import Field
@@ -22,6 +23,7 @@ from pgengram.compat.adapter import (
 )
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import Change, Request, checked
+from pgengram.runtime.context import report_progress
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
@@ -41,8 +43,16 @@ Tags = Annotated[list[ShortTag], Field(max_length=10, description="Labels."), f.
 Project = Annotated[str, f.Text, Field(min_length=1, max_length=100, description="Left out: for all projects.")]
 
 
-def _unseen(_: Progress) -> None:
-    """Nobody watches: the answer says how many there were."""
+def _told() -> Callable[[Progress], None]:
+    """Return what tells whoever makes the call how far a move is, while that goes on."""
+    telling: set[asyncio.Task[None]] = set()
+
+    def tell(now: Progress) -> None:
+        task = asyncio.create_task(report_progress(f"{now.step}: {now.done:,} of {now.total:,} memories"))
+        telling.add(task)
+        task.add_done_callback(telling.discard)
+
+    return tell
 
 
 class Knowledge(Request):
@@ -264,7 +274,7 @@ class SessionContinuity(CompatAdapter):
             )
         if force:
             return Raw({"success": True, "rebuilt": await self._rebuilt()})
-        moved = await move(self.memory.store.database, self.memory.embedder, self.memory.settings.embedder, _unseen)
+        moved = await move(self.memory.store.database, self.memory.embedder, self.memory.settings.embedder, _told())
         return Raw({"success": True, "rebuilt": moved.embedded})
 
     async def _rebuilt(self) -> int:
@@ -279,6 +289,7 @@ class SessionContinuity(CompatAdapter):
                     if row["content"] == hit["content"]:  # else somebody changed it meanwhile, and embedded it
                         await set_vectors(tx, row["id"], vectors, embedded.model_id)
                         count += 1
+            await report_progress(f"{count:,} memories are embedded.")
             cursor = page.next_cursor or ""
             if not cursor:
                 return count

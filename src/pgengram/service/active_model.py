@@ -122,7 +122,7 @@ class Models:
 
     async def state(self) -> dict[str, str]:
         """Return which model is used, how it differs from the setting, and how far a move to another one is."""
-        stored = await model_of_state(self._store.database, "active")
+        stored = await model_of_state(self._store.readable, "active")
         found = {"embedder": "none", "setting": "", "move": await self.move()}
         if self.configured is not None:
             found["embedder"] = self.configured.name if stored is None else stored.name
@@ -135,7 +135,7 @@ class Models:
 
     async def move(self) -> str:
         """Say in words how far a move to another model is; empty when there is none."""
-        at = await progress(self._store.database)
+        at = await progress(self._store.readable)
         if at is None:
             return ""
         return (

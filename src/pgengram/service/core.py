@@ -267,7 +267,7 @@ class Core:
     async def index(self) -> IndexState | None:
         """Return what there is of the vector index; None without an embedder."""
         model = await self.current_model()
-        return None if model is None else await describe_index(self.store.database, model.id)
+        return None if model is None else await describe_index(self.store.readable, model.id)
 
     async def index_state(self) -> str:
         """Say in words whether searches by meaning are exact or go through an index."""

@@ -26,6 +26,7 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
+from pgengram.cli.waiting import waiting
 from pgengram.ids import short
 from pgengram.runtime.context import ASKER
 from pgengram.service.manager import MemoryManager
@@ -110,7 +111,8 @@ async def tidy(
                 if not confirmed(f"{_operations(tidied)}?", yes=yes):
                     return FAILED
             if yes or not as_json:
-                tidied = await findings.tidy_memories(chosen, confirm_token=token)
+                with waiting():
+                    tidied = await findings.tidy_memories(chosen, confirm_token=token)
     if as_json:
         print_json(tidied, exclude={"confirm_token"})
     else:

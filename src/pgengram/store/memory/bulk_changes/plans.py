@@ -17,6 +17,7 @@ from pydantic import ValidationError
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound
 from pgengram.fields import MAX_TAGS
 from pgengram.inputs import Change, refusal
+from pgengram.runtime.context import report_progress
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, deletion, memories, merging, searchable
@@ -29,6 +30,7 @@ Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", 
 LIVING: Final = ("active", "archived")
 QUOTED: Final = 5  # memories that a question to the user quotes, and that a refusal names
 EXCERPT: Final = 120
+TOLD_EACH: Final = 20  # memories that are changed before whoever waits is told
 
 # One statement for all, as archiving takes many at once. Uses memories_pkey.
 ARCHIVE: Final = """
@@ -283,8 +285,10 @@ class ChangePlan:
         await searchable.hold_words(tx, [effect.id for effect in self.effects])
         if archived := self._with_operation("archive"):
             await _archive(tx, archived, session_id)
-        for effect in self.effects:
+        for done, effect in enumerate(self.effects, 1):
             await self._apply(tx, effect, session_id)
+            if not done % TOLD_EACH:
+                await report_progress(f"{done:,} of {len(self.effects):,} memories are changed.")
         for step in self.steps:
             if step.action == "merge" and step.into is not None:
                 await _move(tx, step.into, step.ids, session_id)
