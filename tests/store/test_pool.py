@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import socket
+import tomllib
+from collections import deque
+from pathlib import Path
 
 import psycopg
+from psycopg_pool import AsyncConnectionPool
 
 import helpers
 from helpers import until
 from pgengram.store.connection.database import Database
-from pgengram.store.connection.pool import PoolLimits, new_pool
+from pgengram.store.connection.pool import Pool, PoolLimits, new_pool
 
 
 async def test_a_program_that_ends_while_a_connection_is_opened_does_not_wait_for_it() -> None:
@@ -48,3 +53,14 @@ async def test_a_connection_that_the_server_ended_while_it_lay_in_the_pool_costs
         assert await made.one("SELECT 1 AS number") == {"number": 1}
     finally:
         await made.close()
+
+
+def test_the_library_has_what_the_pool_changes_of_it_and_no_other_release_is_taken() -> None:
+    for name in ("worker", "_connect", "reconnect_failed", "getconn", "_get_ready_connection", "_maybe_grow_pool"):
+        ours, theirs = (inspect.signature(getattr(one, name)) for one in (Pool, AsyncConnectionPool))
+        assert list(ours.parameters) == list(theirs.parameters), name
+    pool = new_pool("postgresql://postgres@127.0.0.1/postgres", PoolLimits())
+    assert isinstance(pool._pool, deque), "the last one that was given back is at its right end"
+    assert (pool._min_size, pool._nconns, len(pool._waiting), pool._closed) == (1, 1, 0, True)
+    declared = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]["dependencies"]
+    assert "psycopg-pool>=3.3.3,<3.4" in declared
