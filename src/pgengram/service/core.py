@@ -91,8 +91,10 @@ class Core:
             NotReady: the database did not come up.
         """
         self.models.build_indexes()  # also when the database comes up later
-        self._backups.notice()
-        await self.store.reach()
+        try:
+            await self.store.reach()
+        finally:
+            self._backups.notice()
         self.working.notice()
         self._words.notice(0)
         await self.current_model()

@@ -32,6 +32,7 @@ OVERDUE_S: Final = 2 * DAY_S
 FIRST_LOOK_S: Final = 5  # after the start, which is for whoever waits for it
 WEEKS: Final = 4
 SECOND: Final = "second-folder"  # the file that names it
+AWAY_S: Final = 30  # a database that was away is looked for again
 LOOK_S: Final = 3_600  # a machine that sleeps wakes up to an overdue backup
 PATIENCE_S: Final = 3  # for a backup that is broken off, when the server ends
 DAILY: Final = "daily"
@@ -205,7 +206,7 @@ class BackupScheduler:
         while True:
             if self._store.is_open and await asyncio.to_thread(self._is_due):
                 await self._make()
-            await asyncio.sleep(LOOK_S)
+            await asyncio.sleep(LOOK_S if self._store.is_open else AWAY_S)
 
     def _is_due(self) -> bool:
         try:
