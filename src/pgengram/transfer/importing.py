@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
@@ -21,7 +22,7 @@ from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, w
 from pgengram.transfer.ingestion.changed_memories import ChangedMemories, Pair
 from pgengram.transfer.ingestion.related_rows import RelatedRows
 from pgengram.transfer.opening import Opened
-from pgengram.transfer.records import EDITED, OTHER_FORMS, Item, Left, Said, of_another_form, uuid_of
+from pgengram.transfer.records import EDITED, OTHER_FORMS, Item, Left, Said, id_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
 
 ALONE: Final = (
@@ -201,8 +202,12 @@ class _Import:
         for item, arrived in pairs:
             if arrived.id in erased:
                 self.report.leave(Left(item.place, ERASED, by_design=True))
+        apart = await self._changed.without_order(there)
+        there = [pair for pair in there if pair not in apart]
         if there:
             await one_by_one_if_needed(there, self._changed.take, self.report)
+        if apart:
+            await self._memories([_by_its_text(item) for item, _ in apart])
         if rest:
             await one_by_one_if_needed(rest, self._take_rest, self.report)
 
@@ -262,6 +267,14 @@ def _apart(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival
         else:
             fresh.append(one)
     return fresh
+
+
+def _by_its_text(item: Item) -> Item:
+    """Return a memory of another system that is known by what it says, too."""
+    source = item.record["metadata"]["imported"]
+    at = moment(item.record.get("created_at"))
+    id_ = id_of(source.get("from"), source.get("id"), str(item.record.get("content")), at)
+    return replace(item, record={**item.record, "id": str(id_)})
 
 
 def _may_change(item: Item, arrived: Arrival, known: Known) -> bool:

@@ -29,7 +29,8 @@ class Item:
     """One record, and where it comes from.
 
     foreign: its words are another system's, so its tags are spelled anew; edits: it was exported from here, so a memory
-    that is there takes over what it says now; last: whatever it leads to came before it, so that it need not wait.
+    that is there takes over what it says now; last: whatever it leads to came before it, so that it need not wait;
+    by_file_time: its updated_at is when its file was changed, which may be when the file was copied.
     """
 
     place: str
@@ -37,6 +38,7 @@ class Item:
     foreign: bool = True
     edits: bool = False
     last: bool = False
+    by_file_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +137,16 @@ def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, A
         system: which; kept in the metadata with `key`.
         key: what the other system calls it.
         content: its text.
-        fields: those of a memory's record; kind, tags and moments in any form that other systems have.
+        fields: those of a memory's record; kind, tags and moments in any form that other systems have. A system that tells
+            when a memory was changed keeps its key, so whatever it says, it is the same memory.
     """
     metadata = {**(fields.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
     given = {name: READERS.get(name, lambda value: value)(value) for name, value in fields.items()}
     text = content if isinstance(content, str) else ""
+    is_named = "updated_at" in fields and key not in (None, "")
     return {
         "record": "memory",
-        "id": str(id_of(system, key, text, given.get("created_at"))),
+        "id": str(id_of(system, key, "" if is_named else text, given.get("created_at"))),
         "content": content,
         "metadata": metadata,
         **{name: _plain(value) for name, value in given.items() if value not in (None, [], "")},

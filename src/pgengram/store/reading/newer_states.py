@@ -60,6 +60,14 @@ WITH told AS (UPDATE memories SET version = version + 1 WHERE namespace_id = %(n
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, changes, at)
 SELECT %(namespace_id)s, %(id)s, version, %(operation)s, %(changes)s, %(at)s FROM told RETURNING 1
 """
+# Uses memories_pkey and memory_history_pkey.
+UNSEEN: Final = """
+SELECT g.id FROM jsonb_to_recordset(%(texts)s) AS g(id uuid, text text)
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = g.id AND m.content <> g.text
+WHERE NOT EXISTS (
+  SELECT 1 FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = g.id
+    AND g.text IN (h.changes #>> '{content,0}', h.changes #>> '{content,1}'))
+"""
 Edge = tuple[str, str, str]  # from, to, type
 
 
@@ -101,6 +109,12 @@ def is_newer(arrival: Arrival, known: Known) -> bool:
     return (at, row["version"]) > known.states[arrival.id]
 
 
+async def unseen(tx: Transaction, texts: Mapping[UUID, str]) -> set[UUID]:
+    """Return the memories that never said these texts, by their ids."""
+    given = Jsonb([{"id": str(id_), "text": text} for id_, text in texts.items()])
+    return {row["id"] for row in await tx.rows(UNSEEN, {"texts": given})}
+
+
 async def compared(
     tx: Transaction, arrivals: Sequence[Arrival], said: Mapping[UUID, Collection[str] | None]
 ) -> list[Newer]:
@@ -138,7 +152,7 @@ def _compared(
     new = Newer(arrival, before)
     if said is not None:  # what another system says of a memory is part of what is known here
         row["metadata"] = {**before["metadata"], **row["metadata"]}
-    left_out = KEPT | FOLLOWING if said is None else (KEPT | FOLLOWING | before.keys()) - set(said)
+    left_out = KEPT | FOLLOWING | (before.keys() - set(said) if said is not None else set())
     for name in row.keys() & before.keys() - left_out:
         _note(new, name, before[name], row[name])
         if before[name] != row[name]:

@@ -60,7 +60,9 @@ def read(source: Source) -> Read:
             ids.setdefault(name, record["id"])
         if links := note.links:
             leads.append((place, record["id"], links))
-        yield Item(place, record, edits=uuid_of(note.fields.get("id")) is not None)
+        is_ours = uuid_of(note.fields.get("id")) is not None
+        told = is_ours or _first(note, TIMES["updated_at"]) is not None
+        yield Item(place, record, edits=is_ours, by_file_time=not told)
     for place, id_, links in leads:
         yield from _links(place, id_, links, ids)
 
@@ -109,7 +111,7 @@ def _record(file: File, stem: str, note: Note) -> dict[str, Any]:
         key = str(note.fields.get("permalink") or file.place)
         known["tags"] = note.tags
         made = memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
-        return made if "created_at" in made else _dated(made, file)
+        return _dated(made, file)
     metadata = note.fields.get("metadata")
     kept |= metadata if isinstance(metadata, dict) else {}
     made = memory(SYSTEM, str(own), note.body, metadata=kept, **known)
@@ -134,16 +136,20 @@ def _fits(name: str, value: Any) -> bool:
 
 
 def _dated(made: dict[str, Any], file: File) -> dict[str, Any]:
-    """Return a memory whose note has no date with that of the file's name, or of its last change, and which of both;
-    it keeps its id, whenever the file is copied.
+    """Return a memory with the times that its note does not tell: that of the file's name, or of its last change, and
+    which of both; it keeps its id, whenever the file is copied.
     """
+    modified = file.modified if file.modified and file.modified <= datetime.now(UTC) else None
+    changed = {"updated_at": f.as_utc(modified)} if modified else {}
+    if "created_at" in made:
+        return {**changed, **made}
     day = _OF_A_DAY.match(file.path.stem)
     at = moment("-".join(day.groups())) if day else None
-    at, by = (at, "file name") if at else (file.modified, "file time")
+    at, by = (at, "file name") if at else (modified, "file time")
     if at is None or at > datetime.now(UTC):
         return made
     metadata = {**made["metadata"], "imported": {**made["metadata"]["imported"], "dated_by": by}}
-    return {**made, "created_at": f.as_utc(at), "metadata": metadata}
+    return {**changed, **made, "created_at": f.as_utc(at), "metadata": metadata}
 
 
 def _titled(body: str, title: str) -> str:

@@ -56,14 +56,36 @@ class ChangedMemories:
         """What changes memories, on the same store."""
         return MemoryManager(self._core.settings, self._core)
 
+    async def without_order(self, pairs: Sequence[Pair]) -> list[Pair]:
+        """Return the memories of other systems that say what they never said here, of which no time tells whether that is
+        newer.
+        """
+        asked = [pair for pair in pairs if _is_foreign(pair[0])]
+        if not asked:
+            return []
+        texts = {arrived.id: str(arrived.rows["memories"]["content"]) for _, arrived in asked}
+        async with self._core.store.transaction() as tx:
+            known = await transferring.known(tx, [arrived for _, arrived in asked])
+            unseen = await newer_states.unseen(tx, texts)
+        return [
+            pair
+            for pair in asked
+            if pair[1].id in unseen
+            and moment(pair[0].record.get("updated_at")) in (None, known.states.get(pair[1].id, (None, 0))[0])
+        ]
+
     async def take(self, pairs: Sequence[Pair]) -> None:
         """Change the memories that are here under their own ids, and count those that changed."""
         async with self._core.store.transaction() as tx:
             known = await transferring.known(tx, [arrived for _, arrived in pairs])
+            copied = {one.id: str(one.rows["memories"]["content"]) for item, one in pairs if item.by_file_time}
+            unseen = await newer_states.unseen(tx, copied) if copied else set()
         newer: list[Pair] = []
         edited: list[Pair] = []
         for pair in pairs:
             try:
+                if pair[0].by_file_time and pair[1].id not in unseen:
+                    continue
                 if pair[0].record.get("updated_at") and newer_states.is_newer(pair[1], known):
                     newer.append(pair)
                 elif pair[0].edits:
@@ -168,6 +190,12 @@ class ChangedMemories:
                 )
             return True
         return False
+
+
+def _is_foreign(item: Item) -> bool:
+    """Whether a record is of another system that has a name for it."""
+    metadata = item.record.get("metadata")
+    return item.foreign and not item.edits and isinstance(metadata, Mapping) and "imported" in metadata
 
 
 def _said(item: Item) -> set[str] | None:
