@@ -16,7 +16,7 @@ from itertools import product
 from typing import Final, Literal
 
 FOLDER: Final = files(__name__)
-RARE: Final = -1.5  # the logarithm of how much less likely a text is in a language that few write
+TELLING: Final = 1.5  # the logarithm of the odds of a letter or asking word; a language that few write needs one more
 Lexicon = Literal["", "stems", "beginnings", "characters", "syllables"]
 
 
@@ -45,7 +45,7 @@ class LanguageData:
     code: str
     name: str
     lacks: str = ""
-    prior: float = RARE
+    prior: float = -TELLING
     script: str = ""
     script_of: str = ""
     letters: str = ""

@@ -10,17 +10,15 @@ from dataclasses import dataclass
 from functools import cache, lru_cache
 from typing import Final
 
-from pgengram.text.languages import language_data, languages
+from pgengram.text.languages import TELLING, language_data, languages
 
 ENGLISH: Final = "en"
 UNKNOWN: Final = "und"  # ISO 639-2: undetermined
 UNCAPITALISED: Final = 3  # words that no capital begins: one of them at least is common, if the text is English
 SAMPLE_CHARACTERS: Final = 2_000  # of a long text
-LETTER: Final = 1.5  # of a letter that tells a language, as the logarithm of its odds
-LIKELY_LETTER: Final = 0.5
 COMMONEST: Final = 20  # words of a language, which tell it about as well
 SELDOM: Final = 300  # place of a word that tells nothing
-ASKS: Final = 40  # place of a word that a language asks with
+QUOTED: Final = 4  # times as many words as those of another language, which are a quotation then
 Odds = dict[str, float]  # by language, as logarithms
 
 _ASCII: Final = re.compile(r"[\x00-\x7f]+")
@@ -61,16 +59,18 @@ def _signs() -> _Signs:
     """Return the signs of all languages; the odds of a word fall with its place (Zipf's law)."""
     signs = _Signs({}, {}, {}, {}, _script_pattern(), _given_names())
     for code, its in languages().items():
-        places = [*enumerate(its.common.split()), *((ASKS, word) for word in its.asking.split())]
-        for place, word in places if its.is_latin else ():
-            signs.words.setdefault(word, {}).setdefault(code, math.log(SELDOM / (COMMONEST + place)))
-        for found, letters, odds in (
-            (signs.letters, its.letters if its.is_latin else "", LETTER),
-            (signs.likely_letters, its.likely_letters, LIKELY_LETTER),
-            (signs.marks, its.marks, LETTER),
+        if not its.is_latin:
+            continue
+        for place, word in enumerate(its.common.split()):
+            signs.words.setdefault(word, {})[code] = math.log(SELDOM / (COMMONEST + place))
+        for found, tell in (
+            (signs.words, its.asking.split()),
+            (signs.letters, its.letters),
+            (signs.likely_letters, its.likely_letters),
+            (signs.marks, its.marks),
         ):
-            for letter in letters:
-                found.setdefault(letter, {})[code] = odds
+            for one in tell:
+                found.setdefault(one, {}).setdefault(code, TELLING)
     return signs
 
 
@@ -93,7 +93,7 @@ def language_of(text: str) -> Language:
         return latin
     code, weight = scripts.most_common(1)[0]
     latin_words = len(_WORD.findall(_signs().scripts.sub(" ", sample)))
-    if latin_words > 4 * sum(scripts.values()):  # a word quoted
+    if latin_words > QUOTED * sum(scripts.values()):
         return latin
     return Language(_neighbour(_kana(code, scripts), sample), latin.english and latin_words > weight, foreign=True)
 
@@ -143,7 +143,7 @@ def _scripts(sample: str) -> Counter[str]:
 
 
 def _kana(code: str, scripts: Counter[str]) -> str:
-    return "ja" if code == "zh" and 4 * scripts["ja"] > scripts["zh"] else code
+    return "ja" if code == "zh" and QUOTED * scripts["ja"] > scripts["zh"] else code
 
 
 def _neighbour(code: str, sample: str) -> str:
