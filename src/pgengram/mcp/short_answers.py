@@ -12,12 +12,12 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pgengram.ids import short
+from pgengram.text.lexical.stems import beginning
 from pgengram.views import RELATED_EXCERPT_CHARS, Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
 
 IDS: Final = frozenset(
     {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older", "newer"}
 )
-STEM: Final = 5  # letters of a kind; a text that holds them says it by itself
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
@@ -110,7 +110,7 @@ def hit_in_brief(hit: Shown) -> Shown:
     made: Shown = {"id": short(hit["id"]), "text": text}
     said = hit["content"].casefold()
     kind = hit.get("kind", "")
-    if kind in KINDS_TO_SHOW and kind[:STEM] not in said and not unlikely:
+    if kind in KINDS_TO_SHOW and beginning(kind) not in said and not unlikely:
         made["kind"] = kind
     made |= {name: hit[name] for name in WHOSE if name in hit and hit[name].casefold() not in said}
     return made | _state_of(hit) | _with_short_ids_in({name: hit[name] for name in AS_THEY_ARE if name in hit})

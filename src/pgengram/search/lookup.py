@@ -17,14 +17,13 @@ from pgengram.search.near_words import Vocabularies
 from pgengram.search.question import meaning
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.stems import beginning, foreign_stems
 from pgengram.text.lexical.words import hashed, words
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
 WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
-ALIKE: Final = 3  # first letters
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering
 GOOD_FOR_S: Final = 60.0
@@ -265,7 +264,7 @@ def _written_as_name(word: AskedWord, language: str | None) -> bool:
     is written otherwise: Jonas is Jonah.
     """
     alike = not language_data(language).nouns_have_capitals or all(
-        one[:ALIKE] == word.text[:ALIKE].casefold() for one in word.english
+        beginning(one) == beginning(word.text.casefold()) for one in word.english
     )
     return word.text[0].isupper() and alike
 

@@ -14,6 +14,7 @@ from uuid import UUID
 
 from pgengram.fields import SCOPE
 from pgengram.store.connection.database import Row
+from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.similarity.differences import tokens
@@ -26,7 +27,6 @@ SAME_KIND: Final = 0.2
 SAME_THING: Final = 0.55  # cosine of two memories about one thing, of whose words half are the same
 HALF: Final = 0.5
 WORDS_REPEATED: Final = 3  # fewer are a name and what it is
-STEM: Final = 5  # letters that the forms of a word have in common
 CHANGE: Final = 0.2  # the newer one announces a change
 COUNT: Final = 0.1  # they tell of another number of the same thing
 
@@ -128,10 +128,13 @@ def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) 
 
 def _repeated(newer: str, older: str) -> float:
     """Return which share of the words that say something in an older text a newer one has, too."""
-    said, again = (
-        {word[:STEM] for word in tokens(text) if len(word) >= STEM or word.isdigit()} for text in (older, newer)
-    )
+    said, again = map(_telling_words, (older, newer))
     return len(said & again) / len(said) if len(said & again) >= WORDS_REPEATED else 0.0
+
+
+def _telling_words(text: str) -> set[str]:
+    found = tokens(text)
+    return {beginning(word) for word in found if len(word) > FIRST_LETTERS} | {*filter(str.isdigit, found)}
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:

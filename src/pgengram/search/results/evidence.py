@@ -21,6 +21,7 @@ from pgengram.search.asked import Asked, AskedWord
 from pgengram.search.results.hits import Hit, Match
 from pgengram.search.results.subject import is_about_listener
 from pgengram.text.lexical.sounds import sounds_of_names
+from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import is_command
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import new_names
@@ -28,7 +29,6 @@ from pgengram.text.turn_features import speaker_key_of
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 BEGINNING: Final = 2  # words of a question, which may command
-STEM: Final = 5  # letters that the forms of a word have in common
 MOST_STRANGERS: Final = 2
 SPEAKERS_APART: Final = (-0.4, 0.4)  # more says no more
 TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns of one above those of others
@@ -273,7 +273,7 @@ class _Text:
         return written or (bool(word.sounds) and not self._sounds.isdisjoint(word.sounds))
 
     def _has_form(self, plain: str) -> bool:
-        return plain in self._words or (len(plain) >= STEM and plain[:STEM] in self._stems)
+        return plain in self._words or (len(plain) > FIRST_LETTERS and beginning(plain) in self._stems)
 
     @cached_property
     def _words(self) -> set[str]:
@@ -281,7 +281,7 @@ class _Text:
 
     @cached_property
     def _stems(self) -> set[str]:
-        return {word[:STEM] for word in self._words}
+        return {beginning(word) for word in self._words}
 
     @cached_property
     def _sounds(self) -> frozenset[str]:

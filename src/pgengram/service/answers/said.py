@@ -11,6 +11,7 @@ from pgengram.runtime.clock import here
 from pgengram.search.question import parse
 from pgengram.store.assistant import conversations
 from pgengram.text.counting import counted
+from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import lasting
 from pgengram.text.lexical.words import words
 from pgengram.views import Shown
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from pgengram.store.store import Store
 
 BEFORE: Final = 80  # characters of a long turn that are shown before the first of the words
-BEGINNING: Final = 4  # letters of a word that tell it, whatever its ending
 LOOKED_AT: Final = 200  # turns of the last conversation
 LATEST: Final = 2_000  # turns that are looked at where nobody asked for any, so that no search waits for old ones
 TOLD: Final = 5  # of them at most, as not stored yet
@@ -102,7 +102,7 @@ async def what_became(store: Store, conversation: conversations.Conversation) ->
 
 def _stems(text: str) -> set[str]:
     """Return the words of a text that tell what it is about, as far as their endings don't matter."""
-    return {word.lower()[: BEGINNING + 2] for word in words(text) if len(word) >= BEGINNING} or {*words(text.lower())}
+    return {beginning(word.lower()) for word in words(text) if len(word) >= FIRST_LETTERS} or {*words(text.lower())}
 
 
 def _is_in(said: set[str], known: Sequence[set[str]]) -> bool:
@@ -121,7 +121,7 @@ def _around(text: str, asked: Sequence[str]) -> str:
     if len(text) <= f.WHOLE_CONTENT:
         return text
     lowered = text.lower()
-    places = [place for word in asked if (place := lowered.find(word.lower()[:BEGINNING])) >= 0]
+    places = [place for word in asked if (place := lowered.find(beginning(word.lower()))) >= 0]
     start = max(0, min(places, default=0) - BEFORE)
     end = start + f.WHOLE_CONTENT
     return f"{'…' if start else ''}{text[start:end]}{'…' if end < len(text) else ''}"

@@ -44,8 +44,13 @@ def stem(language: str, word: str) -> str:
     """
     stemmer = language_data(language).stemmer
     if stemmer == "first letters":
-        return word[:FIRST_LETTERS]
+        return beginning(word)
     return _stemmer(stemmer, get_ident())(word) if stemmer else word
+
+
+def beginning(word: str) -> str:
+    """Return what the forms of a word have in common where nobody asks for the rules of its language."""
+    return word[:FIRST_LETTERS]
 
 
 @cache

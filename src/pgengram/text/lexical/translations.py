@@ -17,7 +17,7 @@ from typing import Final
 from pgengram.runtime.system.files import sha256_of
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import asking_words, function_words, spoken
-from pgengram.text.lexical.stems import FIRST_LETTERS, stem
+from pgengram.text.lexical.stems import beginning, stem
 from pgengram.text.lexical.words import words
 
 log = logging.getLogger(__name__)
@@ -58,7 +58,7 @@ def key_of(language: str, word: str) -> str:
     of = language_data(language)
     if of.lexicon in ("characters", "syllables"):
         return word
-    return stem(language, word) if of.stemmer else word[:FIRST_LETTERS]
+    return stem(language, word) if of.stemmer else beginning(word)
 
 
 def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterator[tuple[str, str]]:
