@@ -167,7 +167,7 @@ class ViewService:
         given = {name: value for name, value in asked.items() if name not in ("q", "pages", "sort", "cursor", "mode")}
 
         async def count() -> Facets:
-            others = {name: given.keys() - {name} & facets.LIFTED for name in facets.FACETS}
+            others = {name: given.keys() - ({name} & facets.LIFTED) for name in facets.FACETS}
             questions = {
                 name: await self.manager.as_stored(_question({one: given[one] for one in kept}))
                 for name, kept in others.items()
