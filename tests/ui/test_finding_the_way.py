@@ -19,7 +19,8 @@ from test_in_a_browser import (  # noqa: F401 - fixtures
 from ui_process import PLAIN, talk
 
 from helpers import until
-from pgengram.inputs import NewMemory
+from pgengram.inputs import Change, NewMemory
+from pgengram.runtime.context import ACTOR
 from pgengram.service.manager import MemoryManager
 
 pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
@@ -207,4 +208,52 @@ async def test_what_was_just_imported_is_not_said_to_be_stale(assistant: MemoryM
     await page.goto(browser.base + "/review?find=stale")
     await page.locator(".waiting").wait_for(state="detached", timeout=120_000)
     assert await page.locator(".hit", has_text="heron").count() == 0
+    await page.context.close()
+
+
+async def test_what_an_assistant_did_since_the_last_visit_is_told_by_whom_and_taken_back(
+    browser: Browser, assistant: MemoryManager
+) -> None:
+    page = await browser.open("/news")
+    await page.get_by_role("button", name="Mark as seen").click()
+    await page.wait_for_url(browser.base + "/")
+    assert await page.locator("#news .notice").count() == 0
+    ACTOR.set("claude-code")
+    stored = await assistant.create_memory(NewMemory(content="The bosun keeps a parrot called Umber."))
+    await assistant.update_memory(Change(id=browser.ids["jonas"], project="infirmary"))
+
+    await page.goto(browser.base + "/")
+    await page.locator("#news .notice", has_text="1 memory stored, 1 changed").wait_for()
+    await page.locator("#news").get_by_role("link", name="Show").click()
+    entry = page.locator(".hit", has_text="a parrot called Umber")
+    await entry.get_by_text("by claude-code").wait_for()
+    await entry.get_by_role("button", name="Undo").click()
+    await page.locator(".said", has_text="Memory forgotten").wait_for()
+    changed = page.locator(".hit", has_text="Jonas is allergic")
+    await changed.locator("ins", has_text="infirmary").wait_for()
+    await changed.get_by_role("button", name="Undo").click()
+    await page.locator(".said", has_text="Memory changed").wait_for()
+    [forgotten, kept] = (await assistant.get_memories([stored.memory_id, browser.ids["jonas"]])).memories
+    assert forgotten["status"] == "invalidated"
+    assert not kept.get("project")
+    await page.context.close()
+
+
+async def test_a_marked_sentence_of_a_conversation_becomes_a_memory_that_leads_back_to_it(
+    browser: Browser, assistant: MemoryManager
+) -> None:
+    await talk(assistant, "It rains. Pilot Odile takes no ships after dusk. See you.", "Noted.", first=700)
+    page = await browser.open("/conversation?client=claude-code&conversation=c-1&turn=700")
+    turn = page.locator("#turn-700")
+    await turn.locator(".prose p").evaluate(
+        """one => { const text = one.firstChild; const from = text.data.indexOf('Pilot');
+          const range = document.createRange(); range.setStart(text, from); range.setEnd(text, text.data.indexOf(' See'));
+          getSelection().removeAllRanges(); getSelection().addRange(range); }"""
+    )
+    await turn.get_by_role("link", name="Make a memory").click()
+    assert await page.get_by_label("Text").input_value() == "Pilot Odile takes no ships after dusk."
+    await page.get_by_role("button", name="Save").click()
+    await page.locator(".reading .prose", has_text="Pilot Odile takes no ships after dusk.").wait_for()
+    await page.get_by_role("link", name="a conversation with claude-code").click()
+    await page.locator("#turn-700:target", has_text="It rains.").wait_for()
     await page.context.close()

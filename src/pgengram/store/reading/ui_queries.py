@@ -4,7 +4,7 @@ of a memory.
 
 from __future__ import annotations
 
-from datetime import date
+from datetime import date, datetime
 from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
@@ -65,6 +65,14 @@ NEWEST: Final = f"""
 ORDER BY created_at DESC LIMIT %(limit)s)
 UNION SELECT id, version FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 """
+# What others did since a moment; an import is what somebody chose. Reads the namespace's history; uses memory_history_pkey
+# and memories_pkey.
+NEWS: Final = """
+SELECT h.memory_id AS id, h.version, h.operation, h.at, h.actor, h.changes, m.version = h.version AS newest, count(*) OVER () AS in_all
+FROM memory_history h JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = h.memory_id
+WHERE h.namespace_id = %(namespace_id)s AND h.at > %(since)s AND h.operation <> 'import' AND h.actor IS DISTINCT FROM %(own)s
+ORDER BY h.at DESC, h.memory_id DESC, h.version DESC LIMIT %(limit)s
+"""
 # Reads all of the namespace's memories. Uses memories_by_time.
 ASSISTANTS: Final = f"""
 SELECT m.source_provider AS name, count(*) AS memories, max(m.created_at) AS last FROM memories m
@@ -80,6 +88,11 @@ async def days(tx: Transaction) -> dict[date, int]:
     memories.
     """
     return {row["day"]: row["memories"] for row in await tx.rows(DAYS, {"limit": MAX_DAYS})}
+
+
+async def news(tx: Transaction, since: datetime, own: str, *, limit: int) -> list[Row]:
+    """Return what others than `own` did since a moment, the latest first; each row tells how much there is, as `in_all`."""
+    return await tx.rows(NEWS, {"since": since, "own": own, "limit": limit})
 
 
 async def assistants(tx: Transaction) -> list[Row]:

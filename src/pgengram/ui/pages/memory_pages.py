@@ -132,9 +132,11 @@ class MemoryPages(PageApplication):
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", done)
 
-    async def new(self, _: Request) -> Response:
-        """Show the form for a new memory."""
-        return self._page("new.html", here="/new", typed={}, error=None, most=f.MAX_CONTENT)
+    async def new(self, request: Request) -> Response:
+        """Show the form for a new memory, with what was said in a turn of a conversation if it cites one."""
+        given = request.query_params
+        typed = {name: given[name] for name in ("content", "cite", "occurred_at", "project") if given.get(name)}
+        return self._page("new.html", here="/new", typed=typed, error=None, most=f.MAX_CONTENT)
 
     async def add(self, request: Request) -> Response:
         """Store a memory; when that is refused, show the form as it was filled in."""

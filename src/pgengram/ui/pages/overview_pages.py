@@ -11,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.ui.pages.page_application import PageApplication
-from pgengram.ui.view_data import drawing
+from pgengram.ui.view_data import drawing, subjects
 from pgengram.ui.view_data.map_view import MAX_POINTS, as_places
 from pgengram.ui.view_data.query_values import (
     date_of,
@@ -52,6 +52,22 @@ class OverviewPages(PageApplication):
             return self._waiting(request, here, "Counting")
         shown: dict[str, Any] = {"backups": self.views.backups.state(), "degraded": self.views.manager.degraded}
         return self._page(f"{here[1:]}.html", here=here, counted=counted.model_dump(), **shown)
+
+    async def about(self, request: Request) -> Response:
+        """Show what is known of a project, a topic or a name, in an order that reads as a text."""
+        given = request.query_params
+        what = next((one for one in subjects.SUBJECTS if given.get(one, "").strip()), None)
+        if what is None:
+            raise InvalidInput("Say what the page is about: a project, a tag or a name.")
+        name = given[what].strip()
+        memories, more = await self.views.about(what, name)
+        told = sorted(map(subjects.told_at, memories))
+        shown: dict[str, Any] = {"name": name, "memories": memories, "more": more}
+        shown |= {"first": told[0] if told else "", "last": told[-1] if told else ""}
+        shown |= {"account": subjects.sections(memories), "changed": subjects.changed_lately(memories)}
+        shown |= {"open": await self.views.questions_about({one["id"] for one in memories})}
+        asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}
+        return self._page("about.html", here="/projects", asked=asked, **shown)
 
     async def rename_tag(self, request: Request) -> Response:
         """Give every memory with a tag another one instead."""

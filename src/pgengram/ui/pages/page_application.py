@@ -34,6 +34,7 @@ from pgengram.ui.session_guard import SessionGuard
 from pgengram.ui.sign_ins import Shut, SignIns
 from pgengram.ui.view_data.changes import Done
 from pgengram.ui.view_data.jobs import Absent, Job
+from pgengram.ui.view_data.query_values import turn_place
 from pgengram.ui.view_data.view_service import ViewService
 
 HERE: Final = Path(__file__).parent.parent
@@ -46,7 +47,7 @@ UNREADY: Final = 503
 # the first three; the last page leads to the others.
 SECTIONS: Final = (
     ("Search", "search", {"/": "Search"}),
-    ("Timeline", "clock", {"/timeline": "Timeline", "/conversations": "Conversations"}),
+    ("Timeline", "clock", {"/timeline": "Timeline", "/news": "What happened", "/conversations": "Conversations"}),
     ("Review", "check", {"/review": "Review"}),
     ("Projects", "folder", {"/projects": "Projects and tags", "/clusters": "Clusters"}),
     ("Map", "map", {"/map": "Map", "/graph": "Graph"}),
@@ -122,7 +123,7 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
+            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES, "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed,
             "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
@@ -153,7 +154,7 @@ class PageApplication(ABC):
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
-    def _page(self, name: str, code: int = 200, **shown: Any) -> HTMLResponse:
+    def _page(self, name: str, code: int = 200, /, **shown: Any) -> HTMLResponse:
         said: list[Done] = []
         if name not in ("waiting.html", "candidates.html", "map_list.html") and not name.startswith(
             "_"
@@ -227,6 +228,15 @@ def _when(given: str | datetime | float) -> Markup:
     """Return a moment in words, with the exact one for whoever points at it."""
     at = _moment(given)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(f.as_utc(at), exact(at), ago(at))
+
+
+def _turn_address(cite: str) -> str:
+    """Return where a turn that a memory cites is shown; empty if it cites something else."""
+    place = turn_place(cite) if cite.startswith(("turn:", "tool:")) else {}
+    if not place.get("conversation"):
+        return ""
+    asked = {"client": place["client"], "conversation": place["conversation"], "turn": place["number"]}
+    return f"/conversation?{urlencode(asked)}#turn-{place['number']}"
 
 
 def _ago(given: str | datetime | float) -> str:

@@ -28,7 +28,9 @@ from pgengram.ui.view_data.view_service import PAGE
 
 PICKED: Final = "id:"  # before the id of a memory that is selected in a list
 VERSION: Final = "version:"  # before the id of a memory that is shown in a question
-LISTS: Final = re.compile(r"/|/timeline|/map|/trash|/review|/cluster/[\w-]+")  # pages on which memories can be selected
+LISTS: Final = re.compile(
+    r"/|/timeline|/news|/map|/trash|/review|/cluster/[\w-]+"
+)  # pages on which memories can be selected
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 
 

@@ -11,6 +11,7 @@ from pgengram.errors import NotFound
 from pgengram.ui.pages import guides
 from pgengram.ui.pages.conversation_pages import ConversationPages
 from pgengram.ui.pages.memory_pages import MemoryPages
+from pgengram.ui.pages.news_pages import NewsPages
 from pgengram.ui.pages.overview_pages import OverviewPages
 from pgengram.ui.pages.page_application import Page
 from pgengram.ui.pages.review_pages import ReviewPages
@@ -22,7 +23,7 @@ from pgengram.ui.view_data.jobs import Absent
 MAX_NONCE: Final = 64  # characters
 
 
-class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, ConversationPages):
+class Pages(MemoryPages, NewsPages, OverviewPages, ReviewPages, SettingsPages, ConversationPages):
     """The pages by their addresses."""
 
     def _routes(self) -> list[tuple[str, Page, str]]:
@@ -37,9 +38,10 @@ class Pages(MemoryPages, OverviewPages, ReviewPages, SettingsPages, Conversation
             ("/memory/{id:uuid}", self.edit, post), ("/memory/{id:uuid}/forget", self.forget, post),
             ("/memory/{id:uuid}/restore", self.restore, post), ("/memory/{id:uuid}/pin", self.pin, post),
             ("/memory/{id:uuid}/link", self.link, post), ("/memory/{id:uuid}/candidates", self.candidates, get),
-            ("/timeline", self.timeline, get),
+            ("/timeline", self.timeline, get), ("/news", self.news, get), ("/news/seen", self.seen, post),
+            ("/news/undo", self.take_back, post),
             ("/projects", self.counts, get), ("/health", self.counts, get), ("/trash", self.trash, get),
-            ("/projects/rename-tag", self.rename_tag, post), ("/graph", self.graph, get),
+            ("/about", self.about, get), ("/projects/rename-tag", self.rename_tag, post), ("/graph", self.graph, get),
             ("/clusters", self.clusters, get), ("/cluster/{id:uuid}", self.cluster, get), ("/map", self.map, get),
             ("/map/points", self.map_points, get),
             ("/map/memory", self.map_memory, get), ("/map/hits", self.map_hits, get),

@@ -153,6 +153,23 @@ document.addEventListener("DOMContentLoaded", () => { // on a phone its keyboard
 });
 document.addEventListener("htmx:afterSettle", comeBack);
 
+// -- a marked sentence of a conversation becomes a memory ----------------------------------------------------------------
+
+let sentence = { turn: null, text: "" }; // what is marked, and in which turn; a click takes the marking away
+document.addEventListener("selectionchange", () => {
+  const [marking, text] = [getSelection(), getSelection().toString().trim()];
+  const turn = text && marking.anchorNode?.parentElement?.closest(".turn");
+  if (turn && turn.contains(marking.focusNode)) sentence = { turn, text };
+});
+document.addEventListener("pointerdown", (event) => { if (!event.target.closest(".remember")) sentence = { turn: null, text: "" }; });
+document.addEventListener("click", (event) => {
+  const link = event.target.closest("a.remember");
+  if (!link || sentence.turn !== link.closest(".turn")) return;
+  const address = new URL(link.href);
+  address.searchParams.set("content", sentence.text.slice(0, 2000));
+  link.href = address;
+});
+
 // -- drafts: what is typed stays in this browser until it is saved or discarded ------------------------------------
 
 const FIELDS = "textarea, input:not([type=hidden], [type=checkbox]), select";

@@ -24,6 +24,7 @@ DONE: Final = {
     "forget": "forgotten", "archive": "archived", "restore": "restored", "erase": "permanently erased", "merge": "merged",
     "update": "changed", "confirm": "kept",
 }  # fmt: skip
+TAKEN_BACK: Final = frozenset({"create", "update", "forget", "archive"})  # operations that have an undo of their own
 FOLLOWS: Final = frozenset({"valid_to", "reason", "replaced_by", "merged"})  # from the status, or from other memories
 Undo = Callable[[], Awaitable[list[str]]]  # takes a change back, and returns the ids of its memories
 Value = TypeVar("Value")
@@ -173,6 +174,22 @@ class Changes:
             await self._manager.update_memory(Change(id=str(id_), status="active"))
         self._changed()
         return Done(f"{counted(len(ids))} restored")
+
+    async def take_back(self, id_: UUID, version: int) -> Done:
+        """Undo the newest change of a memory, whoever made it; what was stored is forgotten.
+
+        Raises:
+            Conflict: it is not the newest any more, or of a sort that has no single undo.
+        """
+        around = await self._manager.store.read_transaction(lambda tx: history.around(tx, [id_], ["history"]))
+        newest = next(iter(around[id_]["history"]), None)
+        if newest is None or newest["version"] != version or newest["operation"] not in TAKEN_BACK:
+            raise Conflict("This memory was changed again since.", "Nothing was undone. Open it to see its history.")
+        if newest["operation"] == "create":
+            return await self.forget(id_, "taken back")
+        row = (await self.rows([id_]))[str(id_)]
+        await self._manager.update_memory(inverse(str(id_), newest["changes"] or {}, row))
+        return await self._last(id_)
 
     async def _last(self, id_: UUID) -> Done:
         """Return the last change of a memory, with its undo."""

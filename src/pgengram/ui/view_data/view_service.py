@@ -16,6 +16,7 @@ from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory, Question
+from pgengram.runtime.context import PAGE as PAGE_ACTOR
 from pgengram.search import facets
 from pgengram.service.answers import said as conversation_hits
 from pgengram.service.manager import MemoryManager
@@ -35,7 +36,7 @@ from pgengram.ui.view_data.backups import Backups
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.jobs import Export, Import
 from pgengram.ui.view_data.map_view import MapView
-from pgengram.ui.view_data.query_values import filled, moment_of, turn_place, whole_number
+from pgengram.ui.view_data.query_values import PAIRED, filled, moment_of, turn_place, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, cut, memory_view
 
 PAGE: Final = 20  # memories on a page
@@ -51,6 +52,7 @@ MAX_NODES: Final = 300  # of a graph of the strongest links: more are a ball in 
 MAX_EDGES: Final = 900
 NODE_CHARS: Final = 160  # of a memory in the graph
 MEMBERS: Final = 50
+MOST_NEWS: Final = 200
 REVIEW_FRESH_S: Final = 300.0
 FACETS_STALE_S: Final = 60.0
 COUNT_FRESH_S: Final = 2.0  # others store meanwhile
@@ -191,6 +193,14 @@ class ViewService:
         make = partial(self.maintenance.memory_stats, tags=500)
         return await self.cache.get("statistics", make, stale_s=REVIEW_FRESH_S)
 
+    async def news(self, since: datetime) -> list[Row] | None:
+        """Return what others did since a moment, the latest first; None while it is looked for."""
+        read = partial(ui_queries.news, since=since, own=PAGE_ACTOR, limit=MOST_NEWS)
+        minute = since.replace(second=0, microsecond=0)
+        return await self.cache.get(
+            ("news", minute), lambda: self.manager.store.read_transaction(read), fresh_s=COUNT_FRESH_S
+        )
+
     async def assistants(self) -> list[Row]:
         """Return the programs that stored memories, each with how many there are and when it stored the last."""
         return await self.manager.store.read_transaction(ui_queries.assistants)
@@ -231,6 +241,10 @@ class ViewService:
         given = {name: fields[name] for name in NEW if fields.get(name, "").strip(" ,")}
         if "occurred_at" in given:
             given["occurred_at"] += "T00:00:00Z"
+        if cite := fields.get("cite", ""):
+            given["sources"] = [
+                {"kind": "conversation", "ref": cite, "label": turn_place(cite)["client"] or "conversation"}
+            ]
         stored = await self.manager.create_memory(filled(NewMemory, given))
         self.cache.forget()
         return stored
@@ -297,6 +311,20 @@ class ViewService:
         exact = await self.search({"q": query, "mode": "substring"}, limit=f.MAX_LIMIT)
         good = [*filter(found.is_likely, found.results), *exact.results]
         return self.map.places(key, [one["id"] for one in good])
+
+    async def about(self, what: str, name: str) -> tuple[list[Shown], bool]:
+        """Return the memories of a project, with a tag, or that name somebody or something, and whether there are more."""
+        asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}
+        found = await self.search(asked, limit=f.MAX_LIMIT, sort="importance")
+        rows = await self.changes.rows([UUID(one["id"]) for one in found.results])
+        return [*rows.values()], found.next_cursor is not None
+
+    async def questions_about(self, ids: set[str]) -> list[Shown]:
+        """Return what a review found about memories and nobody has answered, as far as one was made."""
+        reviewed = await self.review(0)
+        if reviewed is None:
+            return []
+        return [one for name in PAIRED for one in self.findings(reviewed, name) if ids.issuperset(one["ids"])]
 
     async def make_cluster(self, name: str, ids: Sequence[str]) -> str:
         """Make a cluster of memories, and return its id."""
