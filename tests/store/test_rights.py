@@ -147,5 +147,11 @@ async def test_the_doctor_names_every_role_that_reaches_a_table_and_how(
         assert "everybody has rights on access_tokens" in str(rights(expect=1)["seen"])
 
         answered("migrate", "--json", database_url=hosted.url)
-        hosted.admin.as_login(f"REVOKE pgengram_app FROM {sibling}")
+        hosted.admin.as_login(f"REVOKE pgengram_app FROM {sibling}", f"GRANT CREATE ON SCHEMA public TO {other}")
+        found = rights(expect=1)
+        assert f"{other} may create functions in the schema public" in str(found["seen"])
+        assert f"REVOKE CREATE ON SCHEMA public FROM {other};" in str(found["repair"])
+        hosted.admin.as_login("GRANT CREATE ON SCHEMA public TO PUBLIC", f"REVOKE CREATE ON SCHEMA public FROM {other}")
+        assert "PUBLIC may create functions" in str(rights(expect=1)["seen"])
+        hosted.admin.as_login("REVOKE CREATE ON SCHEMA public FROM PUBLIC")
         assert rights()["ok"] is True

@@ -21,6 +21,10 @@ WITH ours AS (
     AND c.relkind IN ('r', 'p', 'v', 'm') AND c.relowner = (SELECT relowner FROM pg_class WHERE oid = to_regclass('memory_activation'))
     AND c.relname = ANY (%(names)s)),
 owner AS (SELECT DISTINCT relowner AS oid FROM ours),
+place AS (
+  SELECT n.oid, quote_ident(n.nspname) AS name, n.nspowner, EXISTS (
+    SELECT FROM aclexplode(n.nspacl) a WHERE a.grantee = 0 AND a.privilege_type = 'CREATE') AS open
+  FROM pg_namespace n WHERE n.oid = (SELECT relnamespace FROM pg_class WHERE oid = to_regclass('memory_activation'))),
 app AS (SELECT oid FROM pg_roles WHERE rolname = '{APP_ROLE}'),
 reached AS (
   SELECT 'everybody' AS role, o.relname AS name, 'rights' AS how FROM ours o, aclexplode(o.relacl) a WHERE a.grantee = 0
@@ -30,6 +34,12 @@ reached AS (
     AND NOT pg_has_role(r.oid, o.relowner, 'USAGE') AND NOT EXISTS (SELECT FROM app WHERE pg_has_role(r.oid, app.oid, 'USAGE'))
     AND NOT EXISTS (SELECT FROM aclexplode(o.relacl) a WHERE a.grantee = 0)
     AND (has_table_privilege(r.oid, o.oid, '{RIGHTS}') OR has_any_column_privilege(r.oid, o.oid, '{COLUMN_RIGHTS}'))
+  UNION ALL
+  SELECT 'PUBLIC', name, 'maker' FROM place WHERE open
+  UNION ALL
+  SELECT r.rolname, p.name, 'maker' FROM pg_roles r, place p
+  WHERE NOT r.rolsuper AND r.rolname NOT LIKE 'pg\\_%%' AND NOT p.open AND has_schema_privilege(r.oid, p.oid, 'CREATE')
+    AND NOT pg_has_role(r.oid, p.nspowner, 'USAGE') AND NOT EXISTS (SELECT FROM owner o WHERE pg_has_role(r.oid, o.oid, 'USAGE'))
   UNION ALL
   SELECT r.rolname, '{APP_ROLE}', CASE WHEN EXISTS (
     SELECT FROM pg_database d WHERE d.datdba = r.oid AND d.datname <> current_database()) THEN 'sibling' ELSE 'application' END
@@ -48,12 +58,14 @@ SELECT role, how, array_agg(DISTINCT name ORDER BY name) AS names FROM reached G
 class Reach:
     """Who reaches what, besides the owner and the application's role.
 
-    rights: of each role with rights of its own or by membership, the tables; application: those that may take the
+    rights: of each role with rights of its own or by membership, the tables; makers: of each role that may create functions
+        beside them, which our statements could take for PostgreSQL's, the schema; application: those that may take the
         application's role; siblings: those of them that own another database, which may be another store; owner: those
         that may act as the owner.
     """
 
     rights: dict[str, list[str]]
+    makers: dict[str, list[str]]
     application: list[str]
     siblings: list[str]
     owner: list[str]
@@ -61,10 +73,14 @@ class Reach:
     @property
     def is_closed(self) -> bool:
         """Whether nobody reaches anything who was not meant to."""
-        return not self.rights and not self.application
+        return not (self.rights or self.makers or self.application)
 
     def __str__(self) -> str:
         said = [f"{role} has rights on {_few(names)}" for role, names in self.rights.items()]
+        said += [
+            f"{role} may create functions in the schema {place}, which a statement could take for PostgreSQL's own"
+            for role, (place,) in self.makers.items()
+        ]
         said += [f"{role} may take the role {APP_ROLE}, so it can read every namespace" for role in self.application]
         said += [
             f"{role}, which owns another database, may take the role {APP_ROLE} here, too, unless you REVOKE CONNECT ON "
@@ -78,6 +94,7 @@ class Reach:
     def repair(self) -> str:
         """What to do about it."""
         steps = ["`pgengram migrate` takes these rights back."] if self.rights else []
+        steps += [f"REVOKE CREATE ON SCHEMA {place} FROM {role};" for role, (place,) in self.makers.items()]
         steps += [f"REVOKE {APP_ROLE} FROM {', '.join(self.application)};"] if self.application else []
         return " ".join(steps)
 
@@ -90,9 +107,11 @@ async def reach(database: Database) -> Reach:
     names = [*metadata.tables, *VIEWS, VERSION_TABLE]
     async with database.as_login() as connection:
         rows = await (await connection.execute(REACH, {"names": names})).fetchall()
-    rights = {row["role"]: row["names"] for row in rows if row["how"] == "rights"}
+    rights, makers = ({row["role"]: row["names"] for row in rows if row["how"] == how} for how in ("rights", "maker"))
     return Reach(
-        rights, *([row["role"] for row in rows if row["how"] == how] for how in ("application", "sibling", "owner"))
+        rights,
+        makers,
+        *([row["role"] for row in rows if row["how"] == how] for how in ("application", "sibling", "owner")),
     )
 
 
