@@ -6,12 +6,12 @@ import psycopg
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from psycopg.conninfo import conninfo_to_dict
 
 from helpers import Database, in_database
 from machine import pgengram
 from pgengram.errors import Unreachable
-from pgengram.store.connection.reachability import unreachable
+from pgengram.store.connection.reachability import parsed, unreachable
+from pgengram.store.schema.migrate import connected
 
 URL = "postgresql://memo:sekret@db.example.org:6432/memo"
 AT = 'connection failed: connection to server at "10.0.0.5", port 6432 failed: '
@@ -53,7 +53,7 @@ def test_each_cause_has_a_sentence_with_host_reason_and_next_step(text: str, say
 
 def refused_url(url: str) -> Unreachable:
     with pytest.raises(psycopg.Error) as refused:
-        psycopg.connect(url)
+        connected(url)
     return unreachable(url, refused.value)
 
 
@@ -70,6 +70,7 @@ def refused_url(url: str) -> Unreachable:
         ("memo:sekret@h/memo", "is not in the form", "%40"),
         ("postgresql://memo:sek@ret@127.0.0.1:1/memo", "is not in the form", "%40"),
         ("postgresql://memo:sek/ret@127.0.0.1:1/memo", "is not in the form", "%2F"),
+        ("postgresql://memo:sek%aaret@127.0.0.1:1/memo", "is not in the form", "%25"),
     ],
 )
 def test_a_url_that_cannot_be_read_is_told_by_its_parameter_or_scheme(url: str, says: str, hint: str) -> None:
@@ -92,7 +93,7 @@ def test_no_piece_of_a_password_is_told_whatever_was_not_escaped_in_it(
 ) -> None:
     url = f"postgresql://login:{between.join(pieces)}@localhost:1/memo"
     try:
-        given = conninfo_to_dict(url)
+        given = parsed(url)
     except psycopg.ProgrammingError as error:
         told = unreachable(url, error)
     else:
@@ -112,4 +113,8 @@ def test_the_doctor_says_each_cause_once_and_never_blames_a_url_that_is_right(da
     assert missing.count("no_such_database") == 1
     assert "not in the form" not in missing
     assert "has the parameter pgbouncer" in unread
+    for command, code in ((["doctor"], 1), (["search", "tea"], 1)):
+        odd = pgengram(*command, expect=code, database_url="postgresql://memo:sek%aaret@127.0.0.1:1/memo")
+        assert "is not in the form" in odd.stdout + odd.stderr
+        assert "Traceback" not in odd.stderr
     assert "not in the form" not in unread

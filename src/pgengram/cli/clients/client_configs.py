@@ -292,7 +292,7 @@ def _secrets(env: Mapping[str, Any]) -> list[str]:
     url = str(env.get(PREFIX + "DATABASE_URL", ""))
     try:
         password = str(conninfo_to_dict(url).get("password") or "") if url else ""
-    except ProgrammingError:  # whatever it is, it may hold one
+    except (ProgrammingError, UnicodeDecodeError):  # whatever it is, it may hold one
         password = url
     return [one for one in (str(env.get(PREFIX + "EMBEDDER_API_KEY", "")), password) if one]
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import Any, Final, cast
 
 import psycopg
-from psycopg.conninfo import conninfo_to_dict
 from psycopg.rows import dict_row
 from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from pgengram.errors import Unreachable
 from pgengram.store.connection.adapters import configure
-from pgengram.store.connection.reachability import unreachable
+from pgengram.store.connection.reachability import parsed, unreachable
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
 
@@ -130,7 +129,7 @@ logging.getLogger("psycopg.pool").addFilter(_is_told_otherwise)
 def connect_timeout(url: str) -> dict[str, int]:
     """Return how long opening a connection may take, where the URL doesn't say and can be read."""
     try:
-        return {} if "connect_timeout" in conninfo_to_dict(url) else {"connect_timeout": CONNECT_S}
+        return {} if "connect_timeout" in parsed(url) else {"connect_timeout": CONNECT_S}
     except psycopg.Error:
         return {}
 

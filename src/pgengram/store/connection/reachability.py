@@ -124,6 +124,18 @@ OTHER: Final = _cause("", "cannot be used: {said}", f"Check {SETTING} and the se
 SAYS_WHERE: Final = re.compile(r"(?:FATAL|PANIC|ERROR):\s+|failed: |is bad: ")
 
 
+def parsed(url: str) -> dict[str, str]:
+    """Return the parameters of a connection string.
+
+    Raises:
+        ProgrammingError: it cannot be read; also where a % that was not escaped makes bytes that are no text.
+    """
+    try:
+        return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}
+    except UnicodeDecodeError:
+        raise psycopg.ProgrammingError("invalid percent-encoded token") from None
+
+
 def unreachable(url: str, error: BaseException) -> Unreachable:
     """Return our error for a connection that could not be made.
 
@@ -160,7 +172,7 @@ def url_fault(url: str, said: str = "") -> tuple[str, str]:
 
 def _is_cut_in_the_password(url: str) -> bool:
     """Whether a password holds what should have been escaped, so that some of it is taken for host, port or database."""
-    given = {name: str(value) for name, value in conninfo_to_dict(url).items()}
+    given = parsed(url)
     host, ports = given.get("host", ""), given.get("port", "").replace(",", "")
     return (
         ("@" in host and not host.startswith(("/", "@")))
@@ -171,7 +183,7 @@ def _is_cut_in_the_password(url: str) -> bool:
 
 def _where(url: str) -> str:
     """Return the hosts and ports of a connection string."""
-    given = conninfo_to_dict(url)
+    given = parsed(url)
     hosts = str(given.get("host") or given.get("hostaddr") or "").split(",")
     ports = str(given.get("port") or "5432").split(",")
     ports = ports * len(hosts) if len(ports) == 1 else ports

@@ -12,6 +12,7 @@ import psycopg
 
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks
+from pgengram.store.connection.reachability import parsed
 from pgengram.store.connection.server import HAS_CITUS
 from pgengram.store.schema import place as places
 from pgengram.store.schema.rights import VERSION_TABLE
@@ -169,6 +170,7 @@ def adopt(connection: Connection) -> None:
 
 def connected(url: str, **how: Any) -> psycopg.Connection[Any]:
     """Return a connection to a database whose texts come as text, whatever its encoding is."""
+    parsed(url)  # the driver's own error for one that it cannot read has pieces of it
     return psycopg.connect(url, connect_timeout=10, client_encoding="utf8", **how)
 
 

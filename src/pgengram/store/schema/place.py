@@ -8,10 +8,11 @@ from typing import Any, Final
 
 import psycopg
 from psycopg import sql
-from psycopg.conninfo import conninfo_to_dict, make_conninfo
+from psycopg.conninfo import make_conninfo
 from psycopg.rows import class_row
 
 from pgengram.errors import NotReady
+from pgengram.store.connection.reachability import parsed
 from pgengram.store.connection.server import APP_ROLE, PGVECTOR
 from pgengram.store.schema.rights import HOLDS, VERSION_TABLE
 
@@ -107,8 +108,8 @@ def pinned(url: str, search_path: str | None) -> str:
     if search_path is None:
         return url
     escaped = search_path.replace("\\", "\\\\").replace(" ", "\\ ")
-    already = conninfo_to_dict(url).get("options")
-    return make_conninfo(url, options=" ".join(filter(None, [str(already or ""), f"-csearch_path={escaped}"])))
+    already = parsed(url).get("options")
+    return make_conninfo(url, options=" ".join(filter(None, [already, f"-csearch_path={escaped}"])))
 
 
 def version(connection: psycopg.Connection[Any], place: Place) -> str | None:
