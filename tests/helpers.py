@@ -126,6 +126,13 @@ async def remember(client: Client, content: str, **more: Any) -> str:
     return str(answer["memory_id"])
 
 
+async def remember_expired(client: Client, content: str, expires_at: str = "2020-01-01T00:00:00Z", **more: Any) -> str:
+    """Store a memory, end it in the past, and return its id; a new one would be refused that way."""
+    id_ = await remember(client, content, **more)
+    await call(client, "update_memory", id=id_, expires_at=expires_at)
+    return id_
+
+
 async def read(client: Client, id_: str) -> Answer:
     """Read one memory whole."""
     [memory] = (await call(client, "get_memories", ids=[id_]))["memories"]

@@ -20,6 +20,7 @@ from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
+from pgengram.sources import Sources
 from pgengram.text.tags import SYNONYMS, tag_groups
 from pgengram.text.wildcards import means_anything
 
@@ -43,45 +44,21 @@ class Provenance(Request):
     collection: Annotated[f.Name | None, Field(description="Any grouping of yours.")] = None
 
 
-class Source(Request):
-    """Who or what says it: anything that can be held against what another says."""
-
-    kind: f.Name | None = None
-    ref: Annotated[str | None, f.Text, Field(max_length=f.MAX_REASON)] = None
-    label: f.Name | None = None
-    author: f.Name | None = None
-    observed_at: f.Moment | None = None
-    trust: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
-
-    @model_validator(mode="after")
-    def _says_who(self) -> Source:
-        if not any((self.kind, self.ref, self.label, self.author)):
-            raise ValueError("needs a kind, ref, label or author")
-        return self
-
-
-def _each_once(sources: list[Source]) -> list[Source]:
-    """Leave out a source that stands there already; of two that differ in trust alone the later one counts."""
-    return list({source.model_copy(update={"trust": 0.0}).model_dump_json(): source for source in sources}.values())
-
-
-Sources = Annotated[
-    list[Source],
-    Field(max_length=f.MAX_SOURCES),
-    AfterValidator(_each_once),
-    WithJsonSchema(
-        {
-            "type": "array",
-            "items": {"type": "object"},
-            "description": "{kind, ref, label, author, observed_at, trust}",
-        }
-    ),
-]
 RelatedTo = Annotated[
     list[f.MemoryId],
     f.AnyOf,
     Field(max_length=f.MAX_GET),
     WithJsonSchema({"type": "array", "items": {"type": "string"}, "description": "Ids."}),
+]
+Replaces = Annotated[
+    RelatedTo,
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "string"},
+            "description": "Ids.",
+        }
+    ),
 ]
 DedupPolicy = Literal["ask", "skip_if_near", "insert", "merge"]
 
@@ -103,6 +80,7 @@ class NewMemory(Provenance):
     pinned: Annotated[bool, Field(description="Never fades.")] = False
     sources: Sources = Field(default_factory=list)
     related_to: RelatedTo = Field(default_factory=list)
+    replaces: Replaces = Field(default_factory=list)
     dedup_policy: DedupPolicy = "ask"
     idempotency_key: Annotated[f.Name | None, Field(description="Same key, same memory.")] = None
     embedding: f.Vector | None = None
@@ -346,7 +324,11 @@ class Question(Filters):
     @model_validator(mode="before")
     @classmethod
     def _several(cls, given: Any) -> Any:
-        if not isinstance(given, Mapping) or not given.get("query"):
+        if not isinstance(given, Mapping):
+            return given
+        if str(given.get("cursor", "")).strip().isdecimal():  # of short answers: how many hits stand before the page
+            given = {**given, "cursor": "", "offset": given["cursor"]}
+        if not given.get("query"):
             return given
         queries = given["query"] if isinstance(given["query"], list) else [given["query"]]
         exact = given.get("mode") == "substring"
@@ -355,6 +337,12 @@ class Question(Filters):
             raise ValueError(f"query: at most {f.MAX_QUERIES} questions at once")
         first, *others = queries or [""]
         return {**given, "query": first, **({"further_queries": others} if others else {})}
+
+    @model_validator(mode="after")
+    def _one_time(self) -> Self:
+        if self.as_of is not None and self.status != "active":
+            raise ValueError("as_of shows what held then, whatever its status is now: leave out status, or as_of")
+        return self
 
     @property
     def queries(self) -> list[str]:

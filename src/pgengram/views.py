@@ -69,6 +69,7 @@ class Stored(Answer):
     near_duplicates: SkipJsonSchema[list[Shown] | None] = None
     previously_corrected: SkipJsonSchema[list[Shown] | None] = None
     may_replace: SkipJsonSchema[list[Shown] | None] = None
+    replaced: SkipJsonSchema[list[str] | None] = None
     degraded: Annotated[bool | None, Unlisted] = None
 
 

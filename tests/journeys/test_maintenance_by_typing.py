@@ -40,7 +40,7 @@ def test_a_review_shows_what_needs_care_and_changes_nothing(database: Database) 
 
 
 def test_a_safe_plan_is_carried_out_without_a_question_when_told_so(database: Database) -> None:
-    id_ = remembered(database, "The bridge is closed.", "expires_at=2020-01-01T00:00:00Z")
+    id_ = remembered(database, "The bridge is closed.", "occurred_at=2019-01-01", "expires_at=2020-01-01T00:00:00Z")
 
     done = pgengram("tidy", "apply", "--yes", database_url=database.url, **WORDS).stdout
 
@@ -107,7 +107,9 @@ def test_nothing_is_archived_unless_somebody_agrees(database: Database) -> None:
 def test_a_yes_in_the_terminal_is_for_the_versions_that_were_shown(
     database: Database, arguments: tuple[str, ...]
 ) -> None:
-    id_ = remembered(database, "The bus was late.", "importance=0.05", "expires_at=2020-01-01T00:00:00Z")
+    id_ = remembered(
+        database, "The bus was late.", "importance=0.05", "occurred_at=2019-01-01", "expires_at=2020-01-01T00:00:00Z"
+    )
     if "prune" in arguments:
         database.as_login("UPDATE memories SET status = 'archived'")
     words = (*arguments, id_) if arguments[0] == "forget" else arguments

@@ -13,7 +13,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 from mcp import Client
 
-from helpers import Served, call, examples, found, hits, owned_tables, read, refused, remember
+from helpers import Served, call, examples, found, hits, owned_tables, read, refused, remember, remember_expired
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
 from pgengram.search.results import cursors
@@ -290,7 +290,7 @@ async def test_contents_together_stay_within_the_budget_unless_the_first_is_long
 async def test_what_is_hidden_is_counted_by_reason(client: Client) -> None:
     ids = [await remember(client, f"Note {n}.") for n in range(4)]
     assert "hidden" not in await call(client, "search_memories")
-    await remember(client, "Over.", expires_at="2020-01-01T00:00:00Z")
+    await remember_expired(client, "Over.")
     await remember(client, "Not yet over.", expires_at="2099-01-01T00:00:00Z")
     await call(client, "forget_memories", ids=ids[:2])
     await call(client, "update_memory", id=ids[2], status="archived")

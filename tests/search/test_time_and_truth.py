@@ -9,9 +9,8 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import Database, call, found, hits, nightly, read, remember
+from helpers import Database, call, found, hits, nightly, read, remember, remember_expired
 
-PAST = "2020-01-01T00:00:00Z"
 FUTURE = "2099-01-01T00:00:00Z"
 MODES: list[dict[str, Any]] = [
     {"mode": "auto"},
@@ -80,7 +79,7 @@ async def test_as_of_is_counted_like_it_is_found(client: Client) -> None:
 @pytest.mark.shows(13)
 @pytest.mark.parametrize("how", MODES, ids=lambda how: str(*how.values()))
 async def test_what_is_over_is_hidden_and_what_will_be_over_is_not(client: Client, how: dict[str, Any]) -> None:
-    await remember(client, "The offer on green tea ends.", expires_at=PAST, importance=1)
+    await remember_expired(client, "The offer on green tea ends.", importance=1)
     later = await remember(client, "The offer on black tea ends.", expires_at=FUTURE)
 
     assert await found(client, "offer", **how) == [later]
@@ -100,7 +99,7 @@ async def test_what_is_over_was_true_while_it_lasted(client: Client, how: dict[s
 
 @pytest.mark.shows(13)
 async def test_an_expiry_that_is_cleared_shows_the_memory_again(client: Client) -> None:
-    id_ = await remember(client, "The offer ends.", expires_at=PAST)
+    id_ = await remember_expired(client, "The offer ends.")
 
     await call(client, "update_memory", id=id_, clear=["expires_at"])
 

@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from mcp import Client
 
-from helpers import Answer, Database, Served, call, connected, found, hits, read, remember
+from helpers import Answer, Database, Served, call, connected, found, hits, read, remember, remember_expired
 
 FIRST = "The staging database is backed up to the office NAS every night by a cron job."
 NEAR = "The staging database is backed up every night to the office NAS by a cron job."
@@ -228,7 +228,7 @@ async def test_only_memories_of_the_same_scope_are_near_unless_they_say_the_same
 async def test_forgotten_and_expired_memories_are_no_near_duplicates(client: Client) -> None:
     gone = await remember(client, FIRST)
     await call(client, "forget_memories", ids=[gone])
-    await remember(client, FIRST, expires_at="2020-01-01T00:00:00Z")
+    await remember_expired(client, FIRST)
 
     assert "near_duplicates" not in await call(client, "create_memory", content=NEAR)
 

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import Answer, Database, Served, call, found, hits, read, refused, remember
+from helpers import Answer, Database, Served, call, found, hits, read, refused, remember, remember_expired
 
 FACTS = [
     "Mira's dog is called Mochi.",
@@ -287,7 +287,7 @@ async def test_zero_is_a_bound_like_any_other(client: Client) -> None:
 
 @pytest.mark.shows(13)
 async def test_an_expired_memory_is_not_found_and_still_read_by_id(client: Client) -> None:
-    id_ = await remember(client, "The offer ends today.", expires_at="2020-01-01T00:00:00Z")
+    id_ = await remember_expired(client, "The offer ends today.")
     later = await remember(client, "The other offer ends later.", expires_at="2099-01-01T00:00:00Z")
 
     assert await found(client, "offer") == [later]

@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from mcp import Client
 
-from helpers import Database, Served, call, connected, found, hits, read, remember
+from helpers import Database, Served, call, connected, found, hits, read, remember, remember_expired
 
 SAME = {
     "as it is": ("The café opens at nine.", "The café opens at nine."),
@@ -78,7 +78,7 @@ async def test_the_tags_of_both_tellings_are_united_and_searched(client: Client,
 
 @pytest.mark.shows(7)
 async def test_an_expired_memory_lives_again_when_it_is_told_again(client: Client, db: Database) -> None:
-    id_ = await remember(client, "The alarm code changes on Friday.", expires_at="2020-01-01T00:00:00Z")
+    id_ = await remember_expired(client, "The alarm code changes on Friday.")
     assert await found(client, "alarm code") == []
 
     answer = await call(client, "create_memory", content="The alarm code changes on Friday.")
@@ -89,7 +89,7 @@ async def test_an_expired_memory_lives_again_when_it_is_told_again(client: Clien
 
 
 async def test_an_expired_memory_may_be_given_a_new_end(client: Client) -> None:
-    id_ = await remember(client, "The alarm code changes.", expires_at="2020-01-01T00:00:00Z")
+    id_ = await remember_expired(client, "The alarm code changes.")
     tomorrow = (datetime.now(UTC) + timedelta(days=1)).replace(microsecond=0)
 
     await remember(client, "The alarm code changes.", expires_at=tomorrow.isoformat())
@@ -203,7 +203,7 @@ async def test_united_tags_stay_within_sixteen(client: Client) -> None:
 
 
 async def test_the_answer_says_that_an_expired_memory_lives_again(client: Client, db: Database) -> None:
-    id_ = await remember(client, "The alarm code changes.", expires_at="2020-01-01T00:00:00Z")
+    id_ = await remember_expired(client, "The alarm code changes.")
 
     answer = await call(client, "create_memory", content="The alarm code changes.")
 

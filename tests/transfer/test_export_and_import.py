@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import pytest_asyncio
 
-from helpers import Database, call, connected, database_of, found, owned_tables, read, remember
+from helpers import Database, call, connected, database_of, found, owned_tables, read, remember, remember_expired
 from machine import answered, pgengram
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
@@ -30,7 +30,7 @@ async def a_life(client: Any) -> list[str]:
                        metadata={"action_taken": ["rolled back"], "emotional_valence": -0.5, "verification_status": False}),
         await remember(client, "How to release: tag, wait, announce.", type="procedural",
                        metadata={"steps": ["tag", "wait"], "success_count": 2, "total_attempts": 3, "average_duration": "PT1H30M"}),
-        await remember(client, "An old guess.", expires_at="2026-01-01T00:00:00Z", speaker="Ada", session_id="s-1"),
+        await remember_expired(client, "An old guess.", "2026-01-01T00:00:00Z", speaker="Ada", session_id="s-1"),
         await remember(client, "中文的记忆 with “quotes” and \\ backslash\nand a second line."),
     ]  # fmt: skip
     await call(client, "update_memory", id=ids[0], content="Mara moved billing to Stripe in March.", expected_version=1)

@@ -108,6 +108,7 @@ class New(Described, total=False):
 
     type: f.MemoryType
     related_to: Sequence[str]
+    replaces: Sequence[str]
     dedup_policy: DedupPolicy
     idempotency_key: str
     embedding: Sequence[float]

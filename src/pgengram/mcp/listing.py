@@ -13,8 +13,8 @@ from pgengram.json_schema import Schema
 # Of tools with many arguments those that are told whole, in this order.
 USUAL: Final[dict[str, tuple[str, ...]]] = {
     "create_memory": (
-        "content", "kind", "type", "importance", "tags", "user", "project", "occurred_at", "expires_at", "pinned",
-        "metadata",
+        "content", "kind", "type", "importance", "tags", "user", "project", "occurred_at", "expires_at",
+        "metadata", "replaces",
     ),
     "search_memories": (
         "query", "limit", "detail", "kind", "tags", "user", "project", "since", "until", "mode", "sort",
@@ -39,6 +39,7 @@ MEANING: Final = {
     "dedup_policy": "ask, skip_if_near, merge or insert",
     "expected_version": "refuse if changed",
     "include": "turns",
+    "pinned": "never fades",
     "idempotency_key": "same key, same memory",
     "related_to": "ids",
     "replacements": "new memories that hold instead",

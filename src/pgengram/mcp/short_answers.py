@@ -16,12 +16,22 @@ from pgengram.text.lexical.stems import beginning
 from pgengram.views import RELATED_EXCERPT_CHARS, Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
 
 IDS: Final = frozenset(
-    {"id", "memory_id", "superseded_by", "replaced_by", "replaced_by_ids", "replacement_ids", "older", "newer"}
+    {
+        "id",
+        "memory_id",
+        "superseded_by",
+        "replaced",
+        "replaced_by",
+        "replaced_by_ids",
+        "replacement_ids",
+        "older",
+        "newer",
+    }
 )
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
-SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored")
+SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored", "replaced")
 AS_THEY_ARE: Final = ("older", "newer", "superseded_by", "changed_since")
 
 
@@ -141,7 +151,7 @@ def _item(item: Shown) -> Shown:
 
 def _with_short_ids_in(answer: Shown) -> Shown:
     """Return an answer with every id in it shortened, however deep it stands."""
-    return {name: _shortened(name, value) for name, value in answer.items()}
+    return {name: value if name == "read" else _shortened(name, value) for name, value in answer.items()}
 
 
 def _shortened(name: str, value: Any) -> Any:

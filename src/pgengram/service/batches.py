@@ -9,6 +9,7 @@ from pgengram.errors import InvalidInput, PgengramError, SecretRejected
 from pgengram.inputs import NewMemory
 from pgengram.runtime.context import report_progress
 from pgengram.service.calls.arguments import reader
+from pgengram.service.relative_times import with_dates
 from pgengram.service.secret_filter import without_secrets_in
 from pgengram.store.memory import memories
 from pgengram.store.memory.upsert import WriteResult
@@ -31,7 +32,9 @@ async def drafts_of(
     coerced: dict[int, dict[str, str]] = {}
     for index, item in enumerate(items):
         try:
-            new, coerced[index] = reader(NewMemory).read(item)
+            new, coerced[index] = reader(NewMemory, "create_memory").read(item)
+            new, dates = with_dates(new)
+            coerced[index] |= dates
             clean, redacted = without_secrets_in(new, redact=core.settings.secrets == "redact") if screen else (new, [])
             drafts[index] = await core.draft(clean, place=index + 1)
             drafts[index].redacted = redacted

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
 from typing import Any, Literal
+from uuid import UUID
 
 from pydantic import ValidationError
 
@@ -137,22 +138,19 @@ class Core:
         return mapped_tags(given, await self._synonyms.current())
 
     async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
-        """Find the memories that drafts name in `related_to`; return for each draft what is wrong with its ids, if
-        anything.
+        """Find the memories that drafts name in `related_to` and `replaces`; return for each draft what is wrong with its
+        ids, if anything.
         """
-        given = list(dict.fromkeys(key for draft in drafts for key in draft.request.related_to))
+        named = [[*draft.request.related_to, *draft.request.replaces] for draft in drafts]
+        given = list(dict.fromkeys(key for keys in named for key in keys))
         there = memories.Resolved({}, {})
         if given:
             async with self.store.transaction() as tx:
                 there = await memories.resolve(tx, given)
         for draft in drafts:
-            draft.related = list(
-                dict.fromkeys(there.found[key] for key in draft.request.related_to if key in there.found)
-            )
-        return [
-            next((there.problems[key] for key in draft.request.related_to if key in there.problems), None)
-            for draft in drafts
-        ]
+            draft.related = _each_once(there.found, draft.request.related_to)
+            draft.replaced = _each_once(there.found, draft.request.replaces)
+        return [next((there.problems[key] for key in keys if key in there.problems), None) for keys in named]
 
     async def store_drafts(
         self, drafts: list[memories.Draft], *, whole: bool = False, then: Then | None = None
@@ -302,3 +300,7 @@ async def _complete(tx: Transaction, hits: Sequence[Hit], as_of: datetime | None
     """Give hits what they said at `as_of`, and what holds now instead of each that was replaced."""
     for row, hit in zip(await history.complete(tx, [vars(hit).copy() for hit in hits], as_of), hits, strict=True):
         vars(hit).update(row)
+
+
+def _each_once(found: Mapping[str, UUID], keys: Sequence[str]) -> list[UUID]:
+    return list(dict.fromkeys(found[key] for key in keys if key in found))

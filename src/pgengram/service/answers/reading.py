@@ -14,7 +14,7 @@ from pgengram.search import listing
 from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
 from pgengram.search.results.fusion import parts_of
-from pgengram.search.results.hits import Hits
+from pgengram.search.results.hits import Hit, Hits
 from pgengram.service.answers import room, said, unmatched
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
@@ -105,8 +105,8 @@ async def _again(
     if hits.found or place.is_further:
         return question, hits, None
 
-    async def find(other: Question) -> int:
-        return len((await core.search(other, place)).found)
+    async def find(other: Question) -> list[Hit]:
+        return (await core.search(other, place)).found
 
     return question, hits, await unmatched.reason(core.store, question, find)
 

@@ -27,6 +27,10 @@ from pgengram.views import (
 
 # What is to be done about `may_replace`: nothing is forgotten by itself.
 REPLACING: Final = " What may_replace lists may no longer hold; if so: forget_memories(ids=[…], {})."
+CHANGING: Final = (
+    " It tells of a change, but nothing that it changes was found; if something is remembered that no longer holds: "
+    "forget_memories(ids=[…], {})."
+)
 
 
 # Turns of conversations that erased memories cite, by whether they are erased, too.
@@ -51,8 +55,12 @@ def message_of(result: WriteResult) -> str:
         said += " Others say nearly the same: see near_duplicates."
     if result.corrected:
         said += " Something like it was forgotten: see previously_corrected."
+    if result.replaced:
+        said += f" It replaces {counted(len(result.replaced))}, forgotten now."
     if result.may_replace:
         said += REPLACING.format(f'replaced_by_ids=["{short(result.id)}"]')
+    if result.may_change:
+        said += CHANGING.format(f'replaced_by_ids=["{short(result.id)}"]')
     return said
 
 
@@ -64,6 +72,7 @@ def noticed(result: WriteResult) -> dict[str, Any]:
         "kept_as_stored": result.kept,
         "near_duplicates": [near_view(*near) for near in result.near],
         "previously_corrected": [corrected_view(one.id, one.similarity, one.row) for one in result.corrected],
+        "replaced": [str(id_) for id_ in result.replaced],
         "may_replace": [replaced_view(row) for row in result.may_replace],
     }
     return {name: value for name, value in seen.items() if value}
@@ -95,8 +104,8 @@ def of_batch(
     return [results[index] for index in sorted(results)]
 
 
-def updated(row: Row, made: changes.Plan, *, dry_run: bool) -> Updated:
-    """Say which fields were changed, or would be."""
+def updated(row: Row, made: changes.Plan, dates: dict[str, str], *, dry_run: bool) -> Updated:
+    """Say which fields were changed, or would be, and which dates were read in the text."""
     if not made.changes:
         message = "Nothing to change: every field has this value already."
     else:
@@ -109,6 +118,7 @@ def updated(row: Row, made: changes.Plan, *, dry_run: bool) -> Updated:
         memory=memory_view(row),
         dry_run=dry_run or None,
         extra_metadata=made.extra_metadata or None,
+        read=dates or None,
     )
 
 

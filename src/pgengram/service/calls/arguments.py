@@ -19,7 +19,8 @@ from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
 from pgengram.service.calls.coercion import Coercion
 from pgengram.service.calls.echoes import clipped
-from pgengram.service.calls.extras import MAX_ARGUMENTS, MAX_PARTS, meaningless, of_the_client, too_many_parts
+from pgengram.service.calls.extras import MAX_ARGUMENTS, MAX_PARTS, meaningless, of_the_client, parts_of, too_many_parts
+from pgengram.service.calls.vocabulary import NAMES_OF_ID
 from pgengram.service.tools import Tool
 from pgengram.views import Answer
 
@@ -55,7 +56,7 @@ class Reader(Generic[Model]):
 
     @cached_property
     def _coercion(self) -> Coercion:
-        return Coercion(self.schema, frozenset(self._model.model_fields), liberal=self._liberal)
+        return Coercion(self.schema, frozenset(self._model.model_fields), liberal=self._liberal, tool=self._tool)
 
     def read(self, given: Any) -> tuple[Model, dict[str, str]]:
         """Return a request, and how those of its fields were read that were given otherwise.
@@ -104,14 +105,14 @@ class Reader(Generic[Model]):
             raise InvalidInput(message, next_step(self._tool, problems, meant)) from None
 
 
-_READERS: Final[dict[type[BaseModel], Reader[Any]]] = {}
+_READERS: Final[dict[tuple[type[BaseModel], str], Reader[Any]]] = {}
 
 
-def reader(model: type[Model]) -> Reader[Model]:
-    """Return the reader of a request that is not a tool's own."""
-    if model not in _READERS:
-        _READERS[model] = Reader(model)
-    return _READERS[model]
+def reader(model: type[Model], tool: str = "") -> Reader[Model]:
+    """Return the reader of a request that is not a tool's own, such as one element of its list."""
+    if (model, tool) not in _READERS:
+        _READERS[model, tool] = Reader(model, tool)
+    return _READERS[model, tool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ def _problem(error: ErrorDetails, schema: Schema) -> str:
     where, node, known = _place(error["loc"], schema)
     if error["type"] == "extra_forbidden":
         word = clipped(error["loc"][-1])
-        near = get_close_matches(word, known, 1)
+        near = [] if word in NAMES_OF_ID else get_close_matches(word, known, 1)
         kind = f"field {word!r} in {where}" if where else f"argument {word!r}"
         return f"unknown {kind}" + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
     if error["type"] in ("value_error", "assertion_error"):  # the words of our own validators
@@ -244,10 +245,9 @@ def _place(path: Sequence[int | str], schema: Schema) -> tuple[str, Schema, list
     return where, node, known
 
 
-FINDS_IDS: Final = frozenset(
-    {"query", "q", "text", "search", "topic", "question", "filter", "project", "user", "tags", "kind", "all"}
-)
 DESTROYS: Final = {"permanent": "hard", "permanently": "hard", "erase": "hard", "purge": "hard", "force": "hard"}
+CONFIRMS: Final = frozenset({"confirm", "confirmed", "confirmation", "yes", "sure", "approved", "approve"})
+CONFIRMED: Final = frozenset({"forget_memories", "tidy_memories"})  # take a confirm_token
 FORGOTTEN: Final = frozenset({"forgotten", "deleted", "removed", "invalidated"})
 NAMES_OF_IDS: Final = frozenset({"id", "ids", "from_id", "to_ids"})
 USUAL_STEP: Final = InvalidInput.default_hint
@@ -255,11 +255,18 @@ USUAL_STEP: Final = InvalidInput.default_hint
 
 def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, Any]) -> str:
     """Return the call that leads on from what is wrong with one."""
-    unknown = {str(one["loc"][-1]).lower() for one in problems if one["type"] == "extra_forbidden"}
+    unknown = {_snake(str(one["loc"][-1])) for one in problems if one["type"] == "extra_forbidden"}
     wrong = {str(one["loc"][0]) for one in problems if one["loc"]}
     if _lacks_ids(unknown, wrong):
         then = f"then call {tool or 'this'} with them"
         return f"Find the ids first with search_memories(query=…), {then}; nothing was changed."
+    if unknown & NAMES_OF_ID:
+        return _step_with_id(tool, given)
+    if unknown & CONFIRMS and tool in CONFIRMED:
+        return (
+            "Leave it out: the first call is a preview and gives a confirm_token; if the user agrees, repeat the call "
+            "with that. Nothing was changed."
+        )
     if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
         return f"To erase permanently say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
     if tool == "update_memory":
@@ -268,7 +275,22 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
 
 
 def _lacks_ids(unknown: set[str], wrong: set[str]) -> bool:
-    return bool(wrong & NAMES_OF_IDS) and (not unknown or bool(unknown & FINDS_IDS))
+    return bool(wrong & NAMES_OF_IDS) and not any(get_close_matches(one, NAMES_OF_IDS, 1) for one in unknown)
+
+
+def _step_with_id(tool: str, given: Mapping[str, Any]) -> str:
+    """Return what takes the id that a tool without one was given."""
+    id_ = next(clipped(value) for name, value in given.items() if _snake(name) in NAMES_OF_ID)
+    if tool == "create_memory":
+        return (
+            f'A new memory gets an id by itself. To change that one call update_memory(id="{id_}", content=…); to store '
+            f'another instead of it add replaces=["{id_}"]. Nothing was stored.'
+        )
+    return f'To read it call get_memories(ids=["{id_}"]); else leave it out. Nothing was changed.'
+
+
+def _snake(name: str) -> str:
+    return "_".join(parts_of(name))
 
 
 def _step_of_update(unknown: set[str], wrong: set[str], given: Mapping[str, Any]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import contextlib
 import re
 from collections.abc import Collection, Mapping
-from datetime import UTC, datetime, timedelta
 from types import NoneType
 from typing import Any, Final
 
@@ -21,10 +20,18 @@ from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
 from pgengram.runtime.clock import here
 from pgengram.service.calls.echoes import clipped, too_long
-from pgengram.service.calls.moments import exact_moment, read_moment
+from pgengram.service.calls.moments import (
+    LONGEST_MOMENT,
+    day_before,
+    exact_moment,
+    in_order,
+    read_moment,
+    tell_of_past_end,
+)
 from pgengram.service.calls.numbers import clamped, share
 from pgengram.service.calls.vocabulary import EVERYTHING, TARGETS, WORDS, WRAPPERS
 
+STORES: Final = "create_memory"  # by a caller, who may have mistaken a date; what is imported was so
 NOTHING: Final = frozenset({"", "null", "undefined"})
 NOTHING_IN_A_LIST: Final = NOTHING | {"none", "nil", "n/a", "nan"}
 OF_ANYTHING: Final = frozenset({"note", "message", "body", "statement", "fact"})
@@ -35,7 +42,6 @@ CUT: Final = frozenset({"query", "context"})  # too long, their beginning and en
 UNBOUNDED_SHARES: Final = frozenset({"threshold", "below_importance"})  # between 0 and 1, though their schema is silent
 OF_TEXT: Final = {"items": "content", "replacements": "content", "sources": "ref"}  # what a text is as one of these
 BATCHES: Final = frozenset({"items", "replacements"})  # each place of them has an answer of its own
-LONGEST_MOMENT: Final = 100  # characters; to find a time in a longer text takes seconds
 CHARACTERS_PER_TOKEN: Final = 4
 _HUMP: Final = re.compile(r"(?<=[a-z0-9])([A-Z])")
 _ORDERED: Final = re.compile(r"[\s:_]+(desc|descending)$", re.IGNORECASE)
@@ -48,14 +54,16 @@ class Coercion:
     Args:
         schema: of the request, flat.
         known: names of its arguments, those that the schema leaves out too.
+        tool: whose arguments they are.
         liberal: whether to read words, names and values as they are meant; else only what clients do to any argument is
             undone: JSON as text, null for "left out", names in camel case.
     """
 
-    def __init__(self, schema: Schema, known: frozenset[str], *, liberal: bool) -> None:
+    def __init__(self, schema: Schema, known: frozenset[str], *, liberal: bool, tool: str = "") -> None:
         self._schema = schema
         self._known = known
         self._liberal = liberal
+        self._tool = tool
         self._searches = "query" in known or "min_importance" in known
 
     def read(self, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, str]]:
@@ -76,9 +84,13 @@ class Coercion:
         required = schema.get("required", ())
         if not given.keys() <= known:
             given = self._named(given, known, required, coerced)
+        if self._liberal and {"since", "until"} <= given.keys():
+            given = in_order(given, coerced)
         made = self._fields(given, properties, required, known, coerced)
         if self._liberal and "type" in made and "kind" in known:
             _kind_as_type(made, coerced)
+        if self._liberal and "expires_at" in made:
+            tell_of_past_end(made, coerced, refuses=self._tool == STORES)
         return made
 
     def _fields(
@@ -123,7 +135,7 @@ class Coercion:
                 made[snake] = value
             elif self._liberal and (target := self._target(snake, value, known, made)):
                 coerced[name] = target
-                made[target] = _day_before(value) if snake == "before" else value
+                made[target] = day_before(value) if snake == "before" else value
             else:
                 made[name] = value
         return made
@@ -229,7 +241,7 @@ class Coercion:
             return self._text(name, value, node, coerced)
         if isinstance(value, bool) and wanted in ("integer", "number"):
             return str(value)  # pydantic would take it for 1 or 0
-        if wanted == "number" and ((node.get("minimum"), node.get("maximum")) == (0, 1) or name in UNBOUNDED_SHARES):
+        if wanted == "number" and (node.get("maximum") == 1 or name in UNBOUNDED_SHARES):
             return self._changed(name, value, share(value), coerced)
         if wanted == "integer":
             return self._changed(name, value, clamped(name, value, node), coerced)
@@ -286,17 +298,14 @@ class Coercion:
     def _moment(self, name: str, value: Any, coerced: dict[str, str]) -> Any:
         if isinstance(value, bool) or not isinstance(value, _TEXT) or len(str(value)) > LONGEST_MOMENT:
             return value
-        if exact := exact_moment(value):
-            if name == "expires_at" and exact < datetime.now(UTC):
-                coerced[name] = "in the past → hidden at once"
-            return value
+        exact = exact_moment(value)
         try:
-            moment = read_moment(value, here(), end=name in LAST_INSTANT, ahead=name == "expires_at")
+            moment = exact or read_moment(value, here(), end=name in LAST_INSTANT, ahead=name == "expires_at")
         except InvalidInput as error:
             raise InvalidInput(f"{name}: {error.message}", error.hint) from None
         if moment is None:  # pydantic would take a small number for a moment in 1970
             return "no moment" if isinstance(value, (int, float)) or value.strip().isdigit() else value
-        return self._changed(name, value, f.as_utc(moment), coerced)
+        return value if exact else self._changed(name, value, f.as_utc(moment), coerced)
 
     @staticmethod
     def _changed(name: str, given: Any, meant: Any, coerced: dict[str, str]) -> Any:
@@ -382,14 +391,6 @@ def _kind_as_type(made: dict[str, Any], coerced: dict[str, str]) -> None:
         del made["type"]
         made["kind"] = kinds if isinstance(given, list) else kinds[0]
         coerced["type"] = f"kind {', '.join(kinds)}"
-
-
-def _day_before(value: Any) -> Any:
-    """Return the last instant before a day that is a bound itself; any other value as it is."""
-    start = read_moment(value, here()) if isinstance(value, str) else None
-    if start is None or start == read_moment(value, here(), end=True):
-        return value
-    return f.as_utc(start - timedelta(microseconds=1))
 
 
 def _word(name: str, value: str) -> str:

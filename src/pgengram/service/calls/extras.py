@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from pgengram.service.calls.vocabulary import TARGETS, WRAPPERS
+from pgengram.service.calls.vocabulary import NAMES_OF_ID, TARGETS, WRAPPERS
 from pgengram.text.secrets.redaction import secrets_in
 
 MAX_ARGUMENTS: Final = 100  # named in one object that is a request; the largest has 42
@@ -97,7 +97,10 @@ def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]
         name
         for name, value in unknown.items()
         if not (
-            _is_like(name, known) or (name.lower() in WRAPPERS and isinstance(value, dict | list)) or secrets_in(name)
+            _is_like(name, known)
+            or name.lower() in NAMES_OF_ID
+            or (name.lower() in WRAPPERS and isinstance(value, dict | list))
+            or secrets_in(name)
         )
     ]
 

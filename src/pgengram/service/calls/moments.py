@@ -4,12 +4,16 @@ from __future__ import annotations
 
 import contextlib
 import re
+from collections.abc import Mapping
 from datetime import UTC, datetime, time, timedelta
-from typing import Final
+from typing import Any, Final
 
+from pgengram import fields as f
 from pgengram.errors import InvalidInput
+from pgengram.runtime.clock import here
 from pgengram.search.times.dates import UNITS, WEEKDAYS, only_period
 
+LONGEST_MOMENT: Final = 100  # characters; to find a time in a longer text takes seconds
 _NUMERIC: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
 _YEAR_FIRST: Final = re.compile(r"(\d{4})[./](\d{1,2})[./](\d{1,2})", re.ASCII)
 _YEAR: Final = re.compile(r"(19|20)\d\d", re.ASCII)
@@ -164,3 +168,48 @@ def exact_moment(value: object) -> datetime | None:
             exact = datetime.fromisoformat(value)
             return None if exact.tzinfo is None else exact
     return None
+
+
+def in_order(given: dict[str, Any], coerced: dict[str, str]) -> dict[str, Any]:
+    """Return arguments with the first and the last day of a time in their places."""
+    first, last = (_moment_or_none(given[name], end=name == "until") for name in ("since", "until"))
+    if first is None or last is None or first <= last:
+        return given
+    coerced["since, until"] = "swapped"
+    return {**given, "since": given["until"], "until": given["since"]}
+
+
+def _moment_or_none(value: Any, *, end: bool = False) -> datetime | None:
+    if isinstance(value, bool) or not isinstance(value, (str, int, float)) or len(str(value)) > LONGEST_MOMENT:
+        return None
+    with contextlib.suppress(InvalidInput):
+        return exact_moment(value) or read_moment(value, here(), end=end)
+    return None
+
+
+def day_before(value: Any) -> Any:
+    """Return the last instant before a day that is a bound itself; any other value as it is."""
+    start = read_moment(value, here()) if isinstance(value, str) else None
+    if start is None or start == read_moment(value, here(), end=True):
+        return value
+    return f.as_utc(start - _INSTANT)
+
+
+def tell_of_past_end(made: Mapping[str, Any], coerced: dict[str, str], *, refuses: bool) -> None:
+    """Say of a memory that it has ended, or where `refuses` is set refuse a new one that no search would ever find: of
+    what began and ended in the past `as_of` tells.
+
+    Raises:
+        InvalidInput: nothing says when it began.
+    """
+    end = exact_moment(made["expires_at"])
+    if end is None or end >= datetime.now(UTC):
+        return
+    given = coerced.get("expires_at", made["expires_at"])
+    if refuses and made.get("occurred_at") is None:
+        raise InvalidInput(
+            f"expires_at is in the past ({given}): no search would ever find this memory.",
+            "Leave expires_at out to keep what was so, give a day to come, or add occurred_at for what held between the "
+            "two.",
+        )
+    coerced["expires_at"] = f"{given}: in the past, hidden at once; as_of finds it"

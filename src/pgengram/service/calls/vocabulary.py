@@ -40,11 +40,13 @@ NAMES: Final[dict[str, str]] = {
     "since": "after from from_date start start_date date_from",
     "until": "before to to_date end end_date date_to",
     "offset": "skip",
+    "cursor": "next_cursor next_offset page_token next_page_token",
     "min_similarity": "min_score threshold score_threshold similarity_threshold",
     "sort": "sort_by order_by order",
     "mode": "search_mode search_type",
     "status": "state",
     "replaced_by_ids": "replaced_by superseded_by",
+    "replaces": "replace supersedes supersede replaces_id replaces_ids replaced_ids",
     "reason": "why",
     "dry_run": "preview",
     "depth": "max_depth hops",
@@ -56,6 +58,8 @@ TARGETS: Final[dict[str, list[str]]] = {}
 for _target, _names in NAMES.items():
     for _name in _names.split():
         TARGETS.setdefault(_name, []).append(_target)
+
+NAMES_OF_ID: Final = frozenset(f"id ids {NAMES['id']} {NAMES['ids']}".split()) - {"memories"}
 
 # An object in which callers put all arguments, or some of them.
 _WRAPPERS: Final = (

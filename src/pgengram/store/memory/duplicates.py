@@ -103,6 +103,11 @@ class WriteCandidate:
         return {near.id for near in self.near if {*near.differs_in} <= {*OTHERWISE}}
 
     @property
+    def replaced(self) -> list[UUID]:
+        """The memories that are forgotten for what it has become."""
+        return [id_ for id_ in self.draft.replaced if self.outcome and id_ != self.outcome.id]
+
+    @property
     def settled(self) -> bool:
         """Whether a memory or an earlier draft stands for it, so that it is not stored by itself."""
         return not (self.outcome is None and self.target is None and self.stands_for is None)

@@ -25,7 +25,7 @@ from pgengram.text.derived import IDENTITY, derived
 
 SET_OTHERWISE: Final = {
     "embedding", "metadata", "tags", "session_id", "confidence", "occurred_at", "type", "sources", "related_to",
-    "dedup_policy",
+    "dedup_policy", "replaces",
 }  # fmt: skip
 MOST_NAMED: Final = 5  # memories that one short id may mean
 LASTING: Final = ("active", "archived")  # the states in which new edges and clusters may lead to a memory
@@ -37,7 +37,8 @@ class Draft:
     """A memory about to be stored.
 
     row: its columns as JSON has them; request: what the caller gave; parts: its vectors, none
-    without an embedder; model_id: which model made them; related: the memories that it will lead to; redacted: the
+    without an embedder; model_id: which model made them; related: the memories that it will lead to; replaced:
+    those that it stands for from now on; redacted: the
     sorts of secrets that were taken out; id: what it has once it is stored.
     """
 
@@ -50,6 +51,7 @@ class Draft:
     parts: Passage = field(default_factory=Passage)
     model_id: int | None = None
     related: list[UUID] = field(default_factory=list)
+    replaced: list[UUID] = field(default_factory=list)
     redacted: list[str] = field(default_factory=list)
     id: UUID = field(init=False)
 

@@ -16,6 +16,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s
+from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step
 from pgengram.store.memory.duplicates import (
     MAX_REPORTED,
     Model,
@@ -28,6 +29,7 @@ from pgengram.store.memory.duplicates import (
     unlike,
 )
 from pgengram.store.memory.memories import Draft, Outcome
+from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.sameness import includes
 
 RELATED: Final = "related_to"
@@ -44,7 +46,8 @@ class WriteResult:
 
     near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten
     ones that did; kept: fields given otherwise than they are stored; may_replace: active memories that a new one may
-    change, surest first; row: the memory as it is now, when it was read back.
+    change, surest first; replaced: those that were forgotten for it; may_change: it announces a change of something, but
+    of what is not told; row: the memory as it is now, when it was read back.
     """
 
     outcome: Outcome
@@ -52,6 +55,8 @@ class WriteResult:
     corrected: list[Near]
     kept: list[str]
     may_replace: list[Row] = field(default_factory=list)
+    replaced: list[UUID] = field(default_factory=list)
+    may_change: bool = False
     row: Row | None = None
 
     @property
@@ -93,6 +98,7 @@ async def write_memories(
     await _store(tx, candidates, model_id, whole=whole)
     for candidate in candidates:
         await _link(tx, candidate)
+    await _retire(tx, candidates)
     await clusters.assign(tx, [t.outcome.id for t in candidates if t.outcome and t.outcome.clustered])
     results = [_result(candidate, candidates, replaced) for candidate in candidates]
     return await _with_rows(tx, results, drafts, model_id) if whole else results
@@ -143,7 +149,7 @@ def _decide(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> 
     """Settle which memory or earlier draft stands for one that may be left out or merged; what differs never does."""
     if candidate.known:
         return
-    draft, near = candidate.draft, candidate.near
+    draft, near = candidate.draft, [one for one in candidate.near if one.id not in candidate.draft.replaced]
     elsewhere = [n for n in near if stands_elsewhere(draft, n)]
     fitting = [n for n in near if _fits(draft, n.row, n.differs_in)]
     candidate.target = next(iter(elsewhere + fitting), None)
@@ -235,21 +241,51 @@ async def _link(tx: Transaction, candidate: WriteCandidate) -> None:
             await edges.link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=candidate.draft.row["session_id"])
 
 
+async def _retire(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
+    """Forget the memories that drafts replace; one that says the same already holds on."""
+    instead: dict[UUID, dict[UUID, str | None]] = {}
+    for candidate in candidates:
+        if candidate.outcome is None:
+            continue
+        for id_ in candidate.replaced:
+            instead.setdefault(id_, {})[candidate.outcome.id] = candidate.draft.row["session_id"]
+    for id_, new in instead.items():
+        step = Step("forget", [id_], replaced_by=[*new])
+        made = await ChangePlan.read(tx, [step])
+        made.check_replacements(step)
+        await made.execute(tx, session_id=next(iter(new.values())))
+
+
 def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate], replaced: Replaced) -> WriteResult:
     outcome = candidate.outcome
     if outcome is None:
         raise Conflict("The memory was changed at the same time.")
     if outcome.how in ("known", "key"):
-        return WriteResult(outcome, [], [], _kept(candidate.draft, outcome))
-    near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in candidate.near}
+        return WriteResult(outcome, [], [], _kept(candidate.draft, outcome), replaced=candidate.replaced)
+    found = [n for n in candidate.near if n.id not in candidate.draft.replaced]
+    near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in found}
     for cosine, place, differs in candidate.earlier:
         other = candidates[place].outcome
         if other is not None and other.id != outcome.id:
             near.setdefault(other.id, (other.id, cosine, candidates[place].draft.row["content"], differs))
     nearest = sorted(near.values(), key=lambda found: -found[1])[:MAX_REPORTED]
     changed = replaced(candidate.draft.row, candidate.alike) if outcome.created else []
-    changed = [row for row in changed if row["id"] not in candidate.said_again]
-    return WriteResult(outcome, nearest, candidate.corrected, _kept(candidate.draft, outcome), changed)
+    changed = [row for row in changed if row["id"] not in candidate.said_again.union(candidate.draft.replaced)]
+    return WriteResult(
+        outcome,
+        nearest,
+        candidate.corrected,
+        _kept(candidate.draft, outcome),
+        changed,
+        candidate.replaced,
+        outcome.created and not (changed or candidate.replaced) and _may_change(candidate),
+    )
+
+
+def _may_change(candidate: WriteCandidate) -> bool:
+    """Whether a draft says that something is otherwise than before, and something is remembered of its subject."""
+    row = candidate.draft.row
+    return bool(candidate.alike) and row["type"] != "episodic" and announces_change(row["content"])
 
 
 def _kept(draft: Draft, outcome: Outcome) -> list[str]:
