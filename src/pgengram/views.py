@@ -282,5 +282,14 @@ def corrected_view(id_: UUID, similarity: float, row: dict[str, Any]) -> Shown:
 
 def replaced_view(row: dict[str, Any]) -> Shown:
     """Return a memory that may no longer hold since what is told now: when it was last told to hold, and its text."""
-    day = (row["last_confirmed_at"] or row["created_at"]).date().isoformat()
-    return {"id": str(row["id"]), "date": day, "text": cut(row["content"], RELATED_EXCERPT_CHARS)}
+    return {
+        "id": str(row["id"]),
+        "stated": stated(row).date().isoformat(),
+        "text": cut(row["content"], RELATED_EXCERPT_CHARS),
+    }
+
+
+def stated(row: Mapping[str, Any]) -> datetime:
+    """Return when a memory was stated last: when it was stored, or changed or confirmed since."""
+    told: datetime = row["last_confirmed_at"] or row["created_at"]
+    return told

@@ -55,13 +55,16 @@ async def test_the_best_hits_of_a_search_are_recalled_in_their_order(client: Cli
 @pytest.mark.parametrize(
     "context", ["Quarterly tax filings of the bakery", "quantum chromodynamics", "and so on and so forth"]
 )
-async def test_nothing_is_recalled_for_a_context_that_nothing_is_known_of(client: Client, context: str) -> None:
+async def test_of_a_context_that_nothing_is_known_of_it_says_so_before_what_matters_anyway(
+    client: Client, context: str
+) -> None:
     for content in ("My dog is Mochi.", "The harbour is quiet at night.", "Mira flew to Oslo in January."):
         await remember(client, content)
 
     recalled = await call(client, "recall_context", context=context)
 
-    assert (recalled["count"], recalled["context"], recalled["memory_ids"]) == (0, "", [])
+    assert (recalled["evidence"], recalled["note"][:29]) == ("none", "Nothing is remembered about t")
+    assert recalled["context"].startswith("Today is ")
 
 
 async def test_words_that_name_nothing_recall_one_memory_at_most(client: Client) -> None:
@@ -98,7 +101,8 @@ async def test_a_line_says_what_when_who_and_how_sure(client: Client) -> None:
 
     [line] = lines((await call(client, "recall_context", context="gate"))["context"])
 
-    assert line == f"- The gate is green. (2024-03-05, Ann, inferred; {id_[-8:]})"
+    today = f"{datetime.now(UTC):%Y-%m-%d}"
+    assert line == f"- The gate is green. (stated {today}, when 2024-03-05, Ann, inferred; {id_[-8:]})"
 
 
 async def test_a_line_says_since_when_what_it_says_holds(client: Client, db: Database) -> None:
@@ -109,8 +113,8 @@ async def test_a_line_says_since_when_what_it_says_holds(client: Client, db: Dat
     await call(client, "update_memory", id=id_, content="The gate is red.")
 
     [after] = lines((await call(client, "recall_context", context="gate"))["context"])
-    assert before == f"- The gate is green. (2024-03-05; {id_[-8:]})"
-    assert after == f"- The gate is red. (2024-03-05, updated {datetime.now(UTC):%Y-%m-%d}; {id_[-8:]})"
+    assert before == f"- The gate is green. (stated 2024-03-05; {id_[-8:]})"
+    assert after == f"- The gate is red. (stated {datetime.now(UTC):%Y-%m-%d}; {id_[-8:]})"
 
 
 @pytest.mark.parametrize("max_chars", [0, 199, 50_001])

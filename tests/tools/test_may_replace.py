@@ -33,7 +33,7 @@ async def test_what_a_new_memory_may_change_is_told_with_the_call_that_does_it(c
     answer = await call(client, "create_memory", content=NEW)
 
     new = answer["memory_id"]
-    assert answer["may_replace"][0] == {"id": old, "date": "2026-03-01", "text": OLD}
+    assert answer["may_replace"][0] == {"id": old, "stated": "2026-03-01", "text": OLD}
     assert f'forget_memories(ids=[…], replaced_by_ids=["{new[-8:]}"])' in answer["message"]
     assert (await read(client, old))["status"] == "active"
     await call(client, "forget_memories", ids=[old], replaced_by_ids=[new[-8:]])

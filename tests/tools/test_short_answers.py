@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime
 
 import pytest_asyncio
 from mcp import Client
@@ -38,7 +39,8 @@ async def test_a_hit_has_id_text_and_date_and_what_the_text_does_not_say(model: 
     hit = await only_hit(model, "blue tiles")
 
     assert hit == {
-        "id": id_, "text": "Mira decided on the blue tiles.", "kind": "goal", "project": "kitchen", "date": "2026-03-01",
+        "id": id_, "text": "Mira decided on the blue tiles.", "kind": "goal", "project": "kitchen",
+        "stated": f"{datetime.now(UTC):%Y-%m-%d}", "when": "2026-03-01",
     }  # fmt: skip
 
 
@@ -47,10 +49,10 @@ async def test_a_search_says_how_to_see_more_only_where_there_is_more(model: Cli
         await remember(model, f"The well is {n} metres deep.")
 
     some = await call(model, "search_memories", query="well", limit=2)
-    rest = await call(model, "search_memories", query="well", limit=2, offset=some["next_offset"])
+    rest = await call(model, "search_memories", query="well", limit=2, cursor=some["next_cursor"])
     listed = await call(model, "search_memories", limit=2)
 
-    assert some.keys() == {"ok", "evidence", "results", "next_offset", "degraded"}
+    assert some.keys() == {"ok", "evidence", "results", "next_cursor", "degraded"}
     assert rest.keys() == {"ok", "evidence", "results", "degraded"}
     assert len({hit["id"] for hit in [*some["results"], *rest["results"]]}) == 3
     assert len((await call(model, "search_memories", limit=2, cursor=listed["next_cursor"]))["results"]) == 1
@@ -66,7 +68,7 @@ async def test_what_is_hidden_is_told_only_where_it_would_have_been_a_hit(model:
 
     assert sure["evidence"] == "strong"
     assert "hidden" not in sure
-    assert "unlikely_from" not in sure
+    assert not any("evidence" in hit for hit in sure["results"])
     assert unsure["hidden"] == {"forgotten": 1}
 
 
@@ -80,16 +82,16 @@ async def test_what_all_hits_share_is_said_once(model: Client) -> None:
     assert [hit.keys() & {"user", "project"} for hit in answer["results"]] == [{"project"}, {"project"}]
 
 
-async def test_an_unlikely_hit_is_marked_by_its_place_and_offers_no_next_page(model: Client) -> None:
+async def test_an_unlikely_hit_says_that_it_is_no_evidence_and_offers_no_next_page(model: Client) -> None:
     await remember(model, "Mira planted three quince trees.", kind="decision")
     for n in range(2):
         await remember(model, f"Lamp {n} has trees on it.", kind="decision")
 
     answer = await call(model, "search_memories", query="Mira quince trees", limit=2)
 
-    assert answer["unlikely_from"] == 2
+    assert [hit.get("evidence", "some") for hit in answer["results"][:2]] == ["some", "none"]
     assert [hit.get("kind") for hit in answer["results"]] == ["decision", None]
-    assert "next_offset" not in answer
+    assert "next_cursor" not in answer
 
 
 async def test_a_hit_in_detail_has_every_field(model: Client) -> None:
@@ -111,8 +113,8 @@ async def test_a_changed_memory_shows_when_it_was_changed(model: Client, wordles
 
     assert answer == {"ok": True, "memory_id": id_, "message": "Changed content.", "version": 2}
     after = await only_hit(model, "demo")
-    assert "updated" not in before
-    assert before["date"] == after["date"] < after["updated"]
+    assert before["stated"] < after["stated"]
+    assert not {"when", "date"} & {*before, *after}  # it says so itself
 
 
 async def test_a_batch_is_answered_by_ids_in_order_and_by_what_went_wrong(model: Client) -> None:

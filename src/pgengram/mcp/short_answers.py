@@ -49,28 +49,29 @@ def brief(view: BaseModel) -> Shown:
 
 @brief.register
 def _(view: Found) -> Shown:
-    answer = whole(view, "query", "count", "search", "language", *(() if view.in_detail else ("answered",)))
-    answer.pop("next_cursor" if "next_offset" in answer else "next_offset", None)
+    answer = whole(view, "query", "count", "search", "language", "answered")
+    if (offset := answer.pop("next_offset", None)) is not None:  # a cursor as good, and shorter
+        answer["next_cursor"] = str(offset)
     if view.total is not None:
         answer.pop("results")
     elif not view.in_detail:
         answer |= _hits_in_brief(view)
         if view.note or any(hit.get("unlikely") for hit in view.results):  # what follows is no likelier, or told of
-            answer.pop("next_offset", None)
+            answer.pop("next_cursor", None)
     return answer
 
 
 def _hits_in_brief(view: Found) -> Shown:
-    """Return the hits, what all of them share once, and which is the first unlikely one where others are likely."""
+    """Return the hits, what all of them share once, and `evidence` "none" of those that hardly fit where others do."""
     hits = [hit_in_brief(hit) for hit in view.results]
+    if view.evidence != "none":
+        hits = [
+            {**brief, "evidence": "none"} if hit.get("unlikely") else brief
+            for brief, hit in zip(hits, view.results, strict=True)
+        ]
     shared = {name: hits[0][name] for name in WHOSE if _is_shared(name, hits)}
     hits = [{key: value for key, value in hit.items() if key not in shared} for hit in hits]
-    return {"results": hits, **shared, **_first_unlikely(view)}
-
-
-def _first_unlikely(view: Found) -> Shown:
-    unlikely = [place for place, hit in enumerate(view.results, 1) if hit.get("unlikely")]
-    return {"unlikely_from": unlikely[0]} if unlikely and view.evidence != "none" else {}
+    return {"results": hits, **shared}
 
 
 def _is_shared(name: str, hits: Sequence[Shown]) -> bool:
@@ -127,11 +128,10 @@ def hit_in_brief(hit: Shown) -> Shown:
 
 
 def _state_of(hit: Shown) -> Shown:
-    """Return of when a hit is, and what became of it."""
-    made: Shown = {"date": _day(hit.get("occurred_at") or hit["created_at"])}
-    confirmed = _day(hit.get("last_confirmed_at", ""))
-    if confirmed > _day(hit["created_at"]):
-        made["updated"] = confirmed
+    """Return when a hit was stated last, when it happens where that is another day, and what became of it."""
+    made: Shown = {"stated": _day(hit.get("last_confirmed_at") or hit["created_at"])}
+    if (when := _day(hit.get("occurred_at", ""))) and when != made["stated"]:
+        made["when"] = when
     if hit["status"] != "active":
         made["status"] = "forgotten" if hit["status"] == "invalidated" else hit["status"]
     if "conflicts_with" in hit:

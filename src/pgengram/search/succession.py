@@ -18,6 +18,7 @@ from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.similarity.differences import tokens
+from pgengram.text.similarity.subject import same_subject
 from pgengram.text.turn_features import TURN
 
 LEAST_COSINE: Final = 0.35  # below, two memories are about different things
@@ -162,7 +163,8 @@ def told_at(row: Row) -> datetime:
 
 
 def may_replace(draft: Row, near: Sequence[Row]) -> list[Row]:
-    """Return the memories that a draft may change, surest first: of the nearest of its scope, those that it may succeed.
+    """Return the memories that a draft may change, surest first: of the nearest of its scope, those that it may succeed
+    and that speak of the same thing.
 
     Args:
         draft: the new memory.
@@ -170,7 +172,10 @@ def may_replace(draft: Row, near: Sequence[Row]) -> list[Row]:
             the others tell how crowded it is there.
     """
     new, judged = Statement.of(draft), []
+    scope = " ".join(filter(None, new.scope))
     for row in near[:MAX_REPLACED]:
+        if not same_subject(new.content, row["content"], scope):
+            continue
         crowded = crowding(other["similarity"] for other in near if other is not row)
         judged.append((succeeds(new, Statement.of(row), row["similarity"], crowded), row))
     judged.sort(key=lambda one: -one[0])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from datetime import date
 from typing import Final
 
 from pgengram.fields import WHOLE_CONTENT
@@ -11,7 +12,7 @@ from pgengram.search.results.hits import Hit
 from pgengram.text.fencing import fenced, one_line
 from pgengram.text.similarity.differences import overlap
 from pgengram.text.similarity.normalising import folded
-from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, shown
+from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, shown, stated
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
@@ -111,13 +112,12 @@ def hit_view(hit: Hit, *, detail: bool) -> Shown:
     return view
 
 
-def recalled_line(hit: Hit) -> str:
-    """Return one memory as a line of recalled text: what, when, when it was changed or confirmed since, how it got
-    here, and the end of its id.
+def recalled_line(hit: Hit, day: date | None = None) -> str:
+    """Return one memory as a line of recalled text: the day on which it is due, what, when it was stated last, when it
+    happens, how it got here, and the end of its id.
     """
-    when = hit.occurred_at or hit.created_at
-    confirmed = hit.last_confirmed_at or hit.created_at
-    updated = f", updated {confirmed:%Y-%m-%d}" if confirmed.date() > hit.created_at.date() else ""
+    told, happens = stated(vars(hit)).date(), hit.occurred_at
+    when = f", when {happens:%Y-%m-%d}" if happens and happens.date() not in (told, day) else ""
     source = f", {hit.speaker}" if hit.speaker else ""
     sure = ", inferred" if hit.capture_mode == "inferred" else ""
     beside = {
@@ -126,4 +126,5 @@ def recalled_line(hit: Hit) -> str:
         "disagrees with": [other["id"] for other in hit.conflicts_with],
     }
     notes = "".join(f"; {what} {', '.join(map(short, ids))}" for what, ids in beside.items() if ids)
-    return f"- {one_line(hit.content)} ({when:%Y-%m-%d}{updated}{one_line(source)}{sure}; {short(hit.id)}{notes})"
+    due = f"{day}: " if day else ""
+    return f"- {due}{one_line(hit.content)} (stated {told}{when}{one_line(source)}{sure}; {short(hit.id)}{notes})"

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
 
-MAX_CHARS: Final = 4_000
+MAX_CHARS: Final = 3_600
 LOOKED_AT: Final = 30  # memories, of which as many are taken as fit
 PASSED_OVER: Final = 5_000  # memories of strangers
 ABOUT_A_PROMPT_CHARS: Final = 1_500

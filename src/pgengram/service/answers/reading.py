@@ -15,7 +15,7 @@ from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
 from pgengram.search.results.fusion import parts_of
 from pgengram.search.results.hits import Hit, Hits
-from pgengram.service.answers import room, said, unmatched
+from pgengram.service.answers import named, room, said, unmatched
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
@@ -170,6 +170,9 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
             question, hits, note = await _again(core, question, place, hits)
     worth_it = budget.worth_recalling(hits.found)
     chosen = budget.select_for_context(worth_it, max_chars)
+    if chosen:
+        also = await named.left_out(core, context, chosen, user=user, project=project)
+        chosen = budget.select_for_context([*chosen, *also], max_chars)
     if not note and worth_it and not chosen:
         note = BUDGET_TOO_SMALL
     core.accesses.note([hit.id for hit in chosen])

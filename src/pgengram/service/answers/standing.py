@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.runtime.clock import here
 from pgengram.search.results import budget
 from pgengram.service.answers import contexts
+from pgengram.service.answers.digest import digest
 from pgengram.text.fencing import fenced
 from pgengram.text.similarity.normalising import folded
 
@@ -24,9 +25,10 @@ LIMITS: Final = (
     "alergia alérgico alérgica intolerancia vegetariano vegetariana diabético "
     "allergique intolérance végétarien végétarienne diabétique alergię alergia uczulenie"
 )
+LIMITED: Final[dict[str, Any]] = {"query": LIMITS, "mode": "text"}
 SORTS: Final[tuple[dict[str, Any], ...]] = (
     {"pinned": True, "sort": "relevance"},
-    {"query": LIMITS, "mode": "text"},
+    LIMITED,
     {"kind": ["preference"], "sort": "relevance"},
 )
 
@@ -36,14 +38,22 @@ async def opening(
 ) -> tuple[str, list[Hit]]:
     """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
 
-    Today's date, then what `beginning` chooses for the rest of the room; where neither a topic nor a project is named,
-    for the project of the folder where the client works.
+    Today's date, then a digest, or where there is a topic what `beginning` chooses. Where neither a topic nor a project
+    is named, it is for the project of the folder where the client works, if anything is known of that.
     """
-    if project is None and then is None and core.here is not None:
-        project = core.here.name
     date = today()
-    chosen = await beginning(core, then, max_chars - len(date) - 1, user=user, project=project)
-    return (f"{date}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+    room = max_chars - len(date) - 1
+    if then is not None:
+        chosen = await beginning(core, then, room, user=user, project=project)
+        return (f"{date}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+    always = await standing(core)
+    chosen: list[Hit] = []
+    lines: list[str] = []
+    if project is None and core.here is not None:
+        lines, chosen = await digest(core, always, room, user=user, project=core.here.name)
+    if not any(hit.project for hit in chosen):
+        lines, chosen = await digest(core, always, room, user=user, project=project)
+    return (f"{date}\n{fenced(lines)}" if chosen else ""), chosen
 
 
 def today() -> str:
@@ -71,7 +81,7 @@ async def beginning(
         then = [*own, *await contexts.most_relevant(core)]
     else:
         then = budget.worth_recalling(await contexts.trusted(core, then))
-    always = await _standing(core)
+    always = await standing(core)
 
     def concerning(hits: Sequence[Hit]) -> list[Hit]:
         return [hit for hit in hits if contexts.concerns(core, hit, user=user, project=project)]
@@ -83,7 +93,12 @@ async def beginning(
     return [*first, *budget.select_for_context(rest, left)]
 
 
-async def _standing(core: Core) -> list[Hit]:
+async def limits(core: Core) -> list[Hit]:
+    """Return limits that harm when they are forgotten, such as allergies."""
+    return await contexts.first_trusted(core, LIMITED)
+
+
+async def standing(core: Core) -> list[Hit]:
     """Return what always matters, the most important first, each text once."""
     found: dict[str, Hit] = {}
     for sort in SORTS:

@@ -1,0 +1,203 @@
+"""What a conversation begins with where no topic is named: all that holds where it fits, else what matters first.
+
+What is due in the next two weeks, by day; then by person and project what always matters, what was said lately, and
+what matters most. Each memory stands there once, with the day on which it was stated last, and what another may have
+replaced only beside that.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from itertools import zip_longest
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram import fields as f
+from pgengram.inputs import Question, checked
+from pgengram.runtime.clock import here
+from pgengram.search.results import cursors, upcoming
+from pgengram.search.results.budget import recalled_line
+from pgengram.search.succession import NAMED
+from pgengram.search.times.dates import written
+from pgengram.service.answers import contexts
+from pgengram.service.answers.due import due, window
+from pgengram.service.answers.successions import Successors, successors
+from pgengram.text.fencing import fenced, one_line
+from pgengram.text.similarity.normalising import folded
+from pgengram.views import cut, stated
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from uuid import UUID
+
+    from pgengram.search.results.hits import Hit
+    from pgengram.service.core import Core
+
+EXCERPT: Final = 220  # characters of a memory; get_memories reads it whole
+NEWEST: Final = 2 * f.MAX_LIMIT  # memories, of which a small store has no more
+DUE_SHARE: Final = 0.4  # of the room at most, so that a full calendar leaves some for the rest
+ALWAYS_SHARE: Final = 0.75  # of the room, that what is due and what always matters may have
+LATELY_SHARE: Final = 0.9
+SOON: Final = "Next two weeks:"
+
+
+@dataclass(slots=True)
+class Line:
+    """A memory in the digest: the hit, the day on which it is due, its text as a line, and in which share of the room it
+    was taken: what always matters comes before the rest.
+    """
+
+    hit: Hit
+    day: date | None
+    text: str
+    tier: float = 1.0
+
+    @property
+    def group(self) -> str:
+        """Under which heading it stands."""
+        return SOON if self.day else " · ".join(filter(None, (self.hit.user, self.hit.project)))
+
+
+async def digest(
+    core: Core, always: Sequence[Hit], max_chars: int, *, user: str | None, project: str | None
+) -> tuple[list[str], list[Hit]]:
+    """Return the lines of a digest with its headings, and the memories in it; none where nothing fits.
+
+    Args:
+        core: whose memories.
+        always: what always matters, best first.
+        max_chars: of the text as it is fenced.
+        user: whose memories; None for everybody's.
+        project: of which project; None for all.
+    """
+    now = here()
+    hits = await _pool(core, always, now, user=user, project=project)
+    after = await successors(core, [*hits.values()])
+    days = {id_: day for id_, hit in hits.items() if (day := due(hit, now))}
+    room = _Room(hits, after, days, max_chars - len(fenced([])))
+    order = _best_first(hits, always, days)
+    shares = (DUE_SHARE, ALWAYS_SHARE, LATELY_SHARE, 1.0)
+    for share, ids in zip(shares, order, strict=True):
+        for id_ in ids:
+            room.take(id_, share)
+    lines = room.lines
+    return [*_grouped(lines)], [line.hit for line in lines]
+
+
+async def _pool(
+    core: Core, always: Sequence[Hit], now: datetime, *, user: str | None, project: str | None
+) -> dict[UUID, Hit]:
+    """Return the memories that may stand in a digest, the best known first."""
+    found: dict[UUID, Hit] = {hit.id: hit for hit in always}
+    for asked in ({"sort": "created"}, {"sort": "relevance"}):
+        for offset in range(0, NEWEST, f.MAX_LIMIT):
+            scope: dict[str, Any] = {"project": project} if project and asked["sort"] == "relevance" else {}
+            question = checked(Question, {**asked, **scope, "limit": f.MAX_LIMIT}).without_counting_hidden()
+            page = (await core.search(question, cursors.Cursor(now, offset))).found
+            found = {hit.id: hit for hit in page} | found
+            if len(page) < f.MAX_LIMIT:
+                break
+    soon = window(now)
+    days = written(soon) or ""
+    ahead = await core.store.read_transaction(lambda tx: upcoming.soon(tx, soon.start, soon.end, days))
+    found = {hit.id: hit for hit in ahead} | found
+    fit = [hit for hit in found.values() if contexts.concerns(core, hit, user=user, project=project)]
+    if project and user is None:  # whose project it is not, their own matters have no place in it
+        theirs = {hit.user for hit in fit if hit.project} | {None}
+        fit = [hit for hit in fit if hit.user in theirs]
+    return {hit.id: hit for hit in await contexts.trusted(core, fit)}
+
+
+def _best_first(hits: dict[UUID, Hit], always: Sequence[Hit], days: dict[UUID, date]) -> tuple[list[UUID], ...]:
+    """Return what is due, what always matters, what was said lately and the rest, each best first."""
+    due_first = sorted(days, key=lambda id_: (days[id_], str(id_)))
+    standing = [hit.id for hit in always if hit.id in hits]
+    lately = sorted(hits, key=lambda id_: stated(vars(hits[id_])), reverse=True)
+    rest = sorted(hits, key=lambda id_: -hits[id_].importance)
+    latest = lately[: len(lately) // 2]
+    return due_first, *([*_in_turn(ids, hits)] for ids in (standing, latest, rest))
+
+
+def _in_turn(ids: Sequence[UUID], hits: dict[UUID, Hit]) -> Iterable[UUID]:
+    """Yield memories so that each person, and each project of nobody's, has the first before any has its second."""
+    of_each: dict[str | None, list[UUID]] = {}
+    for id_ in ids:
+        of_each.setdefault(hits[id_].user or hits[id_].project, []).append(id_)
+    for place in zip_longest(*of_each.values()):
+        yield from (id_ for id_ in place if id_ is not None)
+
+
+class _Room:
+    """The room of a digest: takes memories as long as they fit, each text once and nothing that surely no longer
+    holds.
+    """
+
+    def __init__(self, hits: dict[UUID, Hit], after: Successors, days: dict[UUID, date], room: int) -> None:
+        self.taken: dict[UUID, Line] = {}
+        self._hits, self._after, self._days = hits, after, days
+        self._room, self._used = room, 0
+        self._said: set[str] = set()
+        self._headings: set[str] = set()
+
+    def take(self, id_: UUID, share: float) -> None:
+        """Take a memory, and before it what may hold instead; only together, and in this share of the room."""
+        if id_ in self.taken or self._is_outdated(id_):
+            return
+        lines = [self._line(one) for one in self._together(id_) if one not in self.taken]
+        fresh = {line.group for line in lines} - self._headings
+        length = sum(_size(line.text) for line in lines) + sum(_size(name) + 1 for name in fresh if name)
+        said = folded(self._hits[id_].content)
+        if self._used + length > share * self._room or said in self._said:
+            return
+        self._used += length
+        self._headings |= fresh
+        self._said.add(said)
+        self.taken |= {line.hit.id: replace(line, tier=share) for line in lines}
+
+    def _is_outdated(self, id_: UUID) -> bool:
+        """Whether another surely tells what holds instead; that is shown where it fits."""
+        return any(evidence >= NAMED for evidence in self._after.get(id_, {}).values())
+
+    def _together(self, id_: UUID) -> list[UUID]:
+        """Return a memory with what may hold instead of it, and instead of that."""
+        chain_of: dict[UUID, None] = {id_: None}
+        for one in (waiting := [id_]):
+            for other in self._after.get(one, {}):
+                if other in self._hits and other not in chain_of:
+                    chain_of[other] = None
+                    waiting.append(other)
+        return [*chain_of]
+
+    def _line(self, id_: UUID) -> Line:
+        hit, day = self._hits[id_], self._days.get(id_)
+        newer = [str(one) for one in self._after.get(id_, {})]
+        text = cut(one_line(hit.content), EXCERPT)
+        return Line(hit, day, recalled_line(replace(hit, content=text, newer=newer), day))
+
+    @property
+    def lines(self) -> list[Line]:
+        """What was taken, as it is read: what is due by day, then by whose it is what was stated last."""
+        order = {"": -1}
+        for line in self.taken.values():
+            order.setdefault(line.group, len(order))
+        order[SOON] = -2
+
+        def key(line: Line) -> tuple[int, str, bool, float]:
+            return order[line.group], str(line.day or ""), line.tier > ALWAYS_SHARE, -stated(vars(line.hit)).timestamp()
+
+        return sorted(self.taken.values(), key=key)
+
+
+def _size(line: str) -> int:
+    """Return what a line takes: bytes, as a letter beyond ASCII costs a model more than one."""
+    return len(line.encode("utf-8", "replace")) + 1
+
+
+def _grouped(lines: Sequence[Line]) -> Iterable[str]:
+    """Yield the lines with the heading of each group before its first."""
+    last = ""
+    for line in lines:
+        if line.group != last:
+            last = line.group
+            yield last if last.endswith(":") else f"{one_line(last)}:"
+        yield line.text

@@ -1,0 +1,55 @@
+"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is cooked
+for both.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from pgengram.inputs import Question, checked
+from pgengram.runtime.clock import here
+from pgengram.search.results import cursors
+from pgengram.service.answers import contexts, standing
+from pgengram.text.lexical.language import ENGLISH, function_words, language_of
+from pgengram.text.lexical.words import words
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgengram.search.results.hits import Hit
+    from pgengram.service.core import Core
+
+MOST_NAMES: Final = 4
+OF_EACH: Final = 3  # memories
+LONGEST: Final = 400  # characters; a longer message is no question about a few
+
+
+async def left_out(
+    core: Core, context: str, chosen: Sequence[Hit], *, user: str | None, project: str | None
+) -> list[Hit]:
+    """Return memories of the names in a message that none of those `chosen` has: limits such as allergies first."""
+    if len(context) > LONGEST or not (names := _names(context, chosen)):
+        return []
+    limits = await standing.limits(core)
+    taken = {hit.id for hit in chosen}
+    found: list[Hit] = []
+    for name in names:
+        asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
+        hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
+        theirs = [hit for hit in [*limits, *hits] if _speaks_of(hit, name) and hit.id not in taken]
+        found += [hit for hit in theirs if contexts.concerns(core, hit, user=user, project=project)][:OF_EACH]
+        taken |= {hit.id for hit in found}
+    return await contexts.trusted(core, found)
+
+
+def _names(context: str, chosen: Sequence[Hit]) -> list[str]:
+    """Return the words with a capital that no chosen memory has, without those that every text may begin with."""
+    common = function_words(ENGLISH) | function_words(language_of(context).code)
+    given = [word for word in words(context) if word[:1].isupper() and word.lower() not in common]
+    names = dict.fromkeys(word for word in given if not any(_speaks_of(hit, word) for hit in chosen))
+    return [*names][:MOST_NAMES]
+
+
+def _speaks_of(hit: Hit, name: str) -> bool:
+    said = f"{hit['content']} {hit['user'] or ''}".casefold()
+    return name.casefold().removesuffix("'s") in said

@@ -1,0 +1,131 @@
+"""A session begins with what holds, by whose it is, and with what is due; nobody has to ask for it."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+from mcp import Client
+
+from helpers import Served, call, owned_tables, remember
+
+OLD = "Esther's choir rehearses on Wednesdays in the parish hall."
+NEW = "Esther's choir now meets on Mondays in the library."
+
+
+def day(ahead: int) -> str:
+    return f"{datetime.now(UTC) + timedelta(days=ahead):%Y-%m-%d}"
+
+
+@pytest.fixture
+async def client(serving: Served) -> Client:
+    serving.db.empty(owned_tables())
+    for content, more in {
+        OLD: {"user": "Esther"},
+        "Esther is allergic to wasps.": {"user": "Esther"},
+        "Otto ist laktoseintolerant.": {"user": "Otto"},
+        "clockwork is written in Rust.": {"project": "clockwork", "kind": "project"},
+        f"Otto's tax return is due on {day(9)}.": {"user": "Otto"},
+        f"Esther was born on {(datetime.now(UTC) + timedelta(days=5)).strftime('%d %B')} 1990.": {"user": "Esther"},
+    }.items():
+        await remember(serving.client, content, **more)
+    serving.db.as_login(
+        "UPDATE memories SET created_at = now() - interval '30 days', last_confirmed_at = now() - interval '30 days'"
+    )
+    await remember(serving.client, "The parcel for Otto arrives.", user="Otto", occurred_at=day(2))
+    await remember(serving.client, "The fair is open.", expires_at=day(12))
+    return serving.client
+
+
+async def begun(client: Client, **asked: str) -> str:
+    return str((await call(client, "recall_context", **asked))["context"])
+
+
+@pytest.mark.shows(14)
+async def test_a_store_that_fits_is_shown_whole_by_person_and_project_with_the_day_of_each_statement(
+    client: Client,
+) -> None:
+    text = await begun(client)
+
+    for said in ("Otto ist laktoseintolerant.", "clockwork is written in Rust.", "Esther is allergic to wasps."):
+        assert text.count(said) == 1
+    assert {"Esther:", "Otto:", "clockwork:"} <= {*text.splitlines()}
+    assert f"stated {day(-30)}" in text
+    assert text == text.replace("updated", "")
+
+
+@pytest.mark.parametrize("greeting", ["Hi!", "Guten Morgen", "Hola, ¿qué tal?"])
+async def test_a_greeting_begins_like_no_topic_at_all(client: Client, greeting: str) -> None:
+    without, greeted = await begun(client), await begun(client, context=greeting)
+
+    assert greeted.splitlines()[2:-1] == without.splitlines()[2:-1]  # but for the mark of the fence
+
+
+async def test_what_is_due_in_two_weeks_stands_first_by_its_day(client: Client) -> None:
+    lines = (await begun(client)).splitlines()
+
+    start = lines.index("Next two weeks:") + 1
+    assert [line[2:12] for line in lines[start : start + 4]] == [day(2), day(5), day(9), day(12)]
+
+
+async def test_what_another_replaced_is_shown_beside_that_or_not_at_all(client: Client) -> None:
+    await remember(client, NEW, user="Esther")
+
+    text = await begun(client)
+
+    assert NEW in text
+    assert OLD not in text or "perhaps replaced by" in next(line for line in text.splitlines() if OLD in line)
+
+
+async def test_reading_an_outdated_memory_again_and_again_does_not_put_it_before_what_holds(
+    client: Client, serving: Served
+) -> None:
+    [old] = [str(one) for one in (serving.db.value("SELECT id FROM memories WHERE content = %s", [OLD]),)]
+    await remember(client, NEW, user="Esther")
+    for _ in range(6):
+        await call(client, "get_memories", ids=[old])
+
+    text = await begun(client, user="Esther")
+    found = (await call(client, "search_memories", query="When does Esther's choir meet?"))["results"]
+
+    assert NEW in text
+    assert OLD not in text or text.index(NEW) < text.index(OLD)
+    assert found[0]["content"] == NEW
+
+
+async def test_two_people_in_one_store_stay_apart(client: Client) -> None:
+    text = await begun(client, user="Otto")
+
+    assert "Otto ist laktoseintolerant." in text
+    assert "wasps" not in text
+
+
+async def test_a_topic_of_which_nothing_is_known_does_not_leave_a_session_empty(client: Client) -> None:
+    answer = await call(client, "recall_context", context="Prove Fermat's last theorem.")
+
+    assert answer["evidence"] == "none"
+    assert "Nothing is remembered about this" in answer["note"]
+    assert "Esther is allergic to wasps." in answer["context"]
+
+
+async def test_a_meal_for_two_brings_what_each_of_them_cannot_eat(client: Client) -> None:
+    text = await begun(client, context="What should I cook for Esther and Otto tonight?")
+
+    assert "wasps" in text or "Esther" in text
+    assert "Otto ist laktoseintolerant." in text
+
+
+async def test_a_digest_keeps_to_its_budget_and_takes_the_first_of_each_person(client: Client) -> None:
+    for n in range(40):
+        await remember(
+            client,
+            f"Otto mended the clock with the number {n:03} in the tower of a village.",
+            user="Otto",
+            importance=0.9,
+        )
+
+    text = await begun(client)
+
+    assert len(text.encode()) <= 3_600
+    assert {"Esther:", "Otto:"} <= {*text.splitlines()}
+    assert len(await begun(client, max_chars="600")) <= 600
