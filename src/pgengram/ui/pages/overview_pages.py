@@ -84,7 +84,7 @@ class OverviewPages(PageApplication):
         if depth not in DEPTHS or not 0 <= strength <= 1:
             raise InvalidInput("depth must be 1 to 4, strength 0 to 1.")
         id_ = memory_id(asked["id"]) if asked.get("id") else None
-        network = await self.views.network(id_, int(depth), strength)
+        network = await self.views.network.drawn(id_, int(depth), strength)
         if network is None:
             return self._waiting(request, "/graph", "Drawing")
         return self._page(

@@ -234,6 +234,7 @@ document.addEventListener("click", (event) => {
   const discarded = event.target.closest("[data-discard]");
   if (discarded) localStorage.removeItem(`pgengram draft ${discarded.dataset.discard}`);
 });
+document.addEventListener("keydown", (event) => { if (event.target.id === "editing" && event.key === "Enter") event.target.click(); }); // as a button does
 document.addEventListener("change", (event) => { if (event.target.id === "editing" && event.target.checked) document.querySelector("#edit textarea").focus(); });
 document.addEventListener("DOMContentLoaded", drafts);
 document.addEventListener("htmx:afterSettle", drafts);

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,7 +13,6 @@ from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
-from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory, Question
 from pgengram.runtime.context import PAGE as PAGE_ACTOR
 from pgengram.search import facets
@@ -26,18 +24,17 @@ from pgengram.service.toolsets.maintenance import MAX_GROUPS, Maintenance, Revie
 from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken, Scope
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import edges
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
-from pgengram.text.fencing import one_line
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.background_cache import BackgroundCache
 from pgengram.ui.view_data.backups import Backups
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.jobs import Export, Import
 from pgengram.ui.view_data.map_view import MapView
+from pgengram.ui.view_data.network_view import NetworkView
 from pgengram.ui.view_data.query_values import PAIRED, filled, moment_of, turn_place, whole_number
-from pgengram.views import Found, Shown, Stored, around_view, cut, memory_view
+from pgengram.views import Found, Shown, Stored, around_view, memory_view
 
 PAGE: Final = 20  # memories on a page
 MOST_PAGES: Final = 25  # of a list that is shown at once, when somebody comes back to it
@@ -45,12 +42,7 @@ FILTERS: Final = (
     "type", "kind", "tags", "project", "user", "source_provider", "status", "min_importance", "since", "until", "sort", "mode", "cursor",
 )  # fmt: skip
 NEW: Final = ("content", "kind", "project", "tags", "occurred_at", "importance")  # of the form for a new memory
-NEIGHBOURS_OF: Final = 200  # memories of a graph without links
 LINKS: Final = 20  # neighbours of one memory
-AROUND: Final = 300  # memories of a graph around one
-MAX_NODES: Final = 300  # of a graph of the strongest links: more are a ball in which nothing can be told apart
-MAX_EDGES: Final = 900
-NODE_CHARS: Final = 160  # of a memory in the graph
 MEMBERS: Final = 50
 MOST_NEWS: Final = 200
 REVIEW_FRESH_S: Final = 300.0
@@ -60,7 +52,6 @@ SEARCH_PATIENCE_S: Final = 0.12  # longer than for other pages: whoever is told 
 MAX_TOKEN_DAYS: Final = 3_650
 PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
 Facets = dict[str, dict[str, int]]  # of each filter its values, with how many memories each would leave
-Network = tuple[dict[str, Shown], list[Shown], bool]  # nodes by id, lines, and whether some are left out
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +91,7 @@ class ViewService:
         self.clusters = Clusters(manager)
         self.cache = BackgroundCache()
         self.map = MapView(manager, self.cache)
+        self.network = NetworkView(manager, self.graph, self.cache)
         self._searches = BackgroundCache()
         self.changes = Changes(manager, self.cache.forget)
         self.export = Export(manager, folder / "pgengram.jsonl")
@@ -251,60 +243,6 @@ class ViewService:
 
     # -- pictures --------------------------------------------------------------------------------------------------
 
-    async def network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown | None:
-        """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is
-        made.
-        """
-        key = ("network", id_, depth, min_strength)
-        return await self.cache.get(key, lambda: self._network(id_, depth, min_strength))
-
-    async def _network(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
-        if id_ is None:
-            nodes, lines, cut = await self._strongest()
-            if not lines:
-                nodes, lines, cut = await self._alike()
-        else:
-            nodes, lines, cut = await self._around(id_, depth, min_strength)
-        number = {name: place for place, name in enumerate(nodes)}
-        lines = [line for line in lines if line["from"] in number and line["to"] in number]
-        joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
-        places = (await asyncio.to_thread(drawing.spread, len(nodes), joined)).tolist() if nodes else []
-        for node, (x, y) in zip(nodes.values(), places, strict=True):
-            node |= {"x": round(x, 1), "y": round(y, 1)}
-        return {
-            "nodes": nodes,
-            "edges": lines,
-            "cut": cut,
-            "start": None if id_ is None else str(id_),
-            "linked": id_ is not None or any(line["type"] != "alike" for line in lines),
-        }
-
-    async def _strongest(self) -> Network:
-        rows, seen = await self.manager.store.read_transaction(_strongest)
-        nodes = {str(one): _node(row["content"], row["type"]) for one, row in seen.items()}
-        return nodes, [_line(row) for row in rows], len(nodes) >= MAX_NODES - 1
-
-    async def _alike(self) -> Network:
-        """Return memories with the one nearest to each by meaning, for want of links."""
-        read = partial(ui_queries.vectors, after=BEFORE_ALL, limit=NEIGHBOURS_OF)
-        rows = await self.manager.store.read_transaction(read)
-        pairs = await asyncio.to_thread(drawing.nearest, [row["embedding"].to_numpy() for row in rows])
-        ids = [str(row["id"]) for row in rows]
-        lines = [{"from": ids[one], "to": ids[other], "type": "alike", "strength": near} for one, other, near in pairs]
-        joined = {line[end] for line in lines for end in ("from", "to")}
-        nodes = {str(row["id"]): _node(row["excerpt"], row["type"]) for row in rows if str(row["id"]) in joined}
-        return nodes, lines, len(rows) == NEIGHBOURS_OF
-
-    async def _around(self, id_: UUID, depth: int, min_strength: float) -> Network:
-        found = await self.graph.explore_memories([str(id_)], depth=depth, min_strength=min_strength, limit=AROUND)
-        near = [*found.nodes, *found.similar]
-        nodes = {one["id"]: _node(one["excerpt"], one["type"], one.get("depth")) for one in near}
-        alike = [
-            {"from": one["similar_to"], "to": one["id"], "type": "alike", "strength": one["similarity"]}
-            for one in found.similar
-        ]
-        return nodes, [*map(_line, found.edges), *alike], found.cut
-
     async def map_hits(self, key: str, query: str) -> list[int]:
         """Return the places of what a search finds well, and of what contains the query, to be lit up on a map."""
         found = await self.search({"q": query}, limit=f.MAX_LIMIT)
@@ -438,18 +376,3 @@ def _step(given: str) -> Shown:
         return dict(json.loads(given))
     except (TypeError, ValueError):
         raise InvalidInput("This step is not valid.", "Load the page again.") from None
-
-
-def _node(text: str, type_: str, depth: int | None = None) -> Shown:
-    return {"text": cut(one_line(text), NODE_CHARS), "type": type_, "depth": depth}
-
-
-def _line(edge: Mapping[str, Any]) -> Shown:
-    ends = {"from": str(edge["from_id"]), "to": str(edge["to_id"])}
-    return {**ends, "type": edge["type"], "strength": edge["strength"]}
-
-
-async def _strongest(tx: Transaction) -> tuple[list[Row], dict[UUID, Row]]:
-    """Return the strongest edges, and the memories at their ends."""
-    rows = await ui_queries.strongest(tx, nodes=MAX_NODES, edges=MAX_EDGES)
-    return rows, await edges.look_at(tx, list({row[end]: None for row in rows for end in ("from_id", "to_id")}))
