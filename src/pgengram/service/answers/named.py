@@ -51,5 +51,5 @@ def _names(context: str, chosen: Sequence[Hit]) -> list[str]:
 
 
 def _speaks_of(hit: Hit, name: str) -> bool:
-    said = f"{hit['content']} {hit['user'] or ''}".casefold()
+    said = f"{hit.content} {hit.user or ''}".casefold()
     return name.casefold().removesuffix("'s") in said

@@ -44,8 +44,8 @@ async def opening(
     date = today()
     room = max_chars - len(date) - 1
     if then is not None:
-        chosen = await beginning(core, then, room, user=user, project=project)
-        return (f"{date}\n{budget.recalled(chosen)}" if chosen else ""), chosen
+        fitting = await beginning(core, then, room, user=user, project=project)
+        return (f"{date}\n{budget.recalled(fitting)}" if fitting else ""), fitting
     always = await standing(core)
     chosen: list[Hit] = []
     lines: list[str] = []

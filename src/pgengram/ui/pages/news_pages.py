@@ -11,7 +11,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgengram.ui.pages.page_application import PageApplication
-from pgengram.ui.session_guard import SIGN_IN_S, cookie_of
+from pgengram.ui.session_guard import cookie_of
+from pgengram.ui.sign_ins import SIGN_IN_S
 from pgengram.ui.view_data.query_values import memory_id, whole_number
 
 AWAY_S: Final = 1_800  # without a page, after which somebody was away

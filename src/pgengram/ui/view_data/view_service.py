@@ -230,7 +230,7 @@ class ViewService:
 
     async def add(self, fields: Mapping[str, str]) -> Stored:
         """Store what the form for a new memory says."""
-        given = {name: fields[name] for name in NEW if fields.get(name, "").strip(" ,")}
+        given: dict[str, Any] = {name: fields[name] for name in NEW if fields.get(name, "").strip(" ,")}
         if "occurred_at" in given:
             given["occurred_at"] += "T00:00:00Z"
         if cite := fields.get("cite", ""):
