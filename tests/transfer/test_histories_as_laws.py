@@ -108,6 +108,10 @@ STEPS = st.lists(
 ).map(history)
 PARENT_GOES_BACK = history([("say", 0), ("say", 0), ("fork", 0), ("say", 1), ("rewind", 2), ("copy", 0), ("say", 0)])
 
+FORK_OF_A_FORK = history([
+    ("say", 5), ("say", 4), ("rewind", 1), ("fork", 0), ("fork", 1), ("rewind", 1), ("say", 2), ("rewind", 1), ("say", 1),
+])  # fmt: skip
+
 
 def marked(session: Session, length: int) -> Iterator[dict[str, Any]]:
     """Yield the lines of a session as Claude Code has them."""
@@ -250,6 +254,7 @@ def files_of(made: History, client: str, folder: Path) -> tuple[str, list[Path]]
 @example(made=PARENT_GOES_BACK, client="Claude Code", order=None)
 @example(made=PARENT_GOES_BACK, client="Claude Code without marks", order=None)
 @example(made=PARENT_GOES_BACK, client="Codex", order=None)
+@example(made=FORK_OF_A_FORK, client="Codex", order=None)
 @example(made=PARENT_GOES_BACK, client="Gemini CLI", order=None)
 @example(made=PARENT_GOES_BACK, client="ChatGPT", order=None)
 @given(made=STEPS, client=st.sampled_from([*LINES, *TREES]), order=st.randoms(use_true_random=False))

@@ -243,14 +243,14 @@ class _Batch:
             if fact.name in family:
                 of.setdefault(fact.name, []).append(fact)
         for name in sorted(forked, key=lambda one: _depth(forked, one)):
-            standing = sorted((fact for fact in of.get(name, ()) if self._stands(fact)), key=lambda one: one.number)
-            before = sorted(of.get(forked[name], ()), key=lambda one: (one.number, one.withdrawn))
-            copies = _copied(standing, before)
-            for place, fact in enumerate(standing):
+            turns = _by_place(of.get(name, ()))
+            copies = _copied([alike[0] for alike in turns], [alike[0] for alike in _by_place(of.get(forked[name], ()))])
+            for place, alike in enumerate(turns):
                 copied = copies[place].origin if place < len(copies) else None
-                if copied is None and fact.copy_of is not None and not fact.stored:
-                    self._spare[fact.key, fact.digest] = await self._text_of(tx, fact), None
-                fact.copy_of = copied
+                for fact in alike:
+                    if copied is None and fact.copy_of is not None and not fact.stored and not fact.withdrawn:
+                        self._spare[fact.key, fact.digest] = await self._text_of(tx, fact), None
+                    fact.copy_of = copied
         return [(fact.name, fact.key) for facts in of.values() for fact in facts]
 
     def _stands(self, fact: Fact) -> bool:
@@ -344,6 +344,14 @@ class _Batch:
         if at not in self._fitted:
             self._fitted[at] = fitted(self._said[at][1])
         return self._fitted[at]
+
+
+def _by_place(facts: Sequence[Fact]) -> list[list[Fact]]:
+    """Return what a conversation has of each turn, in its order."""
+    found: dict[int, list[Fact]] = {}
+    for fact in sorted(facts, key=lambda one: (one.number, one.withdrawn)):
+        found.setdefault(fact.key, []).append(fact)
+    return list(found.values())
 
 
 def _copied(turns: Sequence[Fact], before: Sequence[Fact]) -> list[Fact]:
