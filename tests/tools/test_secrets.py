@@ -251,11 +251,11 @@ def test_ordinary_notes_hold_no_secret(text: str) -> None:
     assert secrets_in(f"- {text}\n- and so on") == []
 
 
-# Of these the prefix shows in the first piece; what a service's name or the form alone shows is known in one piece only.
+# What a service's name shows is known in one piece only; of these the first piece shows the prefix, or the whole its form.
 WRAPPED = [
     "anthropic", "openai project", "github", "github fine-grained", "github app, since 2026", "gitlab", "slack bot", "slack app", "google",
     "stripe", "hugging face", "npm", "pypi", "jwt", "digitalocean", "gemini", "bedrock", "tailscale", "langsmith", "pinecone", "1password",
-    "vault", "notion", "linear", "groq", "sendgrid",
+    "vault", "notion", "linear", "groq", "sendgrid", "discord", "terraform", "jfrog", "openrouter", "fly", "azure openai",
 ]  # fmt: skip
 INVISIBLE = ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\U000e0041"]
 

@@ -21,7 +21,8 @@ FOLDED: Final = r"\uff01-\uff5e\U0001d400-\U0001d7ff"  # full-width characters a
 _RARE: Final = re.compile(f"[{INVISIBLE}{FOLDED}]")
 _UNSEEN: Final = re.compile(f"[{INVISIBLE}]")
 _PIECE: Final = re.compile(r"[A-Za-z0-9_+/=.~:-]{1,250}(?![A-Za-z0-9_+/=.~:-])")  # no line of a terminal is longer
-_ODD: Final = re.compile(r"[A-Za-z_-]\d|\d[A-Za-z_-]|[a-z][A-Z]")
+_ODD: Final = re.compile(r"[A-Za-z_-][:.]?\d|\d[:.]?[A-Za-z_-]|[a-z][A-Z]")
+_START: Final = re.compile(r"(?<![A-Za-z0-9_+/.~-])[A-Za-z0-9]")  # of a piece, also behind = or :
 _SHORT: Final = 4  # characters that show something of a key
 _FULL_LINE: Final = 12  # characters of the narrowest line that wraps a key
 _MOST_PIECES: Final = 40  # lines of the longest key
@@ -70,6 +71,20 @@ def pieces_from(text: str, place: int, prefix: str) -> Iterator[Rewritten]:
         yield _together(text, pieces)
     if following and pieces and "\n" in text[pieces[-1].end() : following.start()] and _is_rest(following, pieces):
         yield _together(text, [*pieces, following])
+
+
+def put_together(text: str, begin: int, end: int) -> Iterator[Iterator[Rewritten]]:
+    """Give what may be keys of several pieces that begin in a word, also behind what announces one: of a key that is known
+    by something in its midst, no piece alone tells that it is one.
+
+    Args:
+        text: what may hold the key.
+        begin: where the word begins.
+        end: where it ends.
+    """
+    for start in _START.finditer(text, begin, end):
+        forms = pieces_from(text, start.start(), "")
+        yield (one for one in forms if one.places[-2] - one.places[0] >= len(one.text))  # of more than one piece
 
 
 def _is_rest(piece: re.Match[str], lines: list[re.Match[str]]) -> bool:

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from pgengram.text.secrets.broken_keys import Rewritten
-    from pgengram.text.secrets.shapes import Found
+    from pgengram.text.secrets.shapes import Found, Pattern
 
 
 SHORTEST_PIECE: Final = 7  # characters of a word that a key may begin in
@@ -54,7 +54,7 @@ def _found_in(text: str) -> list[Found]:
 
 def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
     """Give the keys that were wrapped or split; each begins in a word that is not of letters alone."""
-    from pgengram.text.secrets.broken_keys import pieces_from
+    from pgengram.text.secrets.broken_keys import pieces_from, put_together
     from pgengram.text.secrets.rules import prefixes_in
 
     end = 0
@@ -63,12 +63,21 @@ def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
             continue
         begin = text.index(word, end)
         end = begin + len(word)
-        for place, prefix, patterns in prefixes_in(word):
-            for joined in pieces_from(text, begin + place, prefix):
-                found = [_placed(one, joined) for pattern in patterns for one in pattern.found_at_start(joined.text)]
-                yield from found
-                if found:
-                    break
+        known = [(pieces_from(text, begin + place, prefix), patterns) for place, prefix, patterns in prefixes_in(word)]
+        found = [one for forms, patterns in known for one in _first_found(forms, patterns)]
+        yield from found or [one for forms in put_together(text, begin, end) for one in _first_found(forms)]
+
+
+def _first_found(forms: Iterator[Rewritten], patterns: Collection[Pattern] = ()) -> list[Found]:
+    """Return the keys that the first form of a text that holds any begins with; of any sort where no patterns are given."""
+    from pgengram.text.secrets.rules import worth_trying
+
+    for form in forms:
+        likely = patterns or [one for one in worth_trying("", form.text.lower()) if not one.spaced]
+        found = [one for pattern in likely for one in pattern.found_at_start(form.text)]
+        if found:
+            return [_placed(one, form) for one in found]
+    return []
 
 
 def _placed(found: Found, form: Rewritten) -> Found:
