@@ -124,7 +124,7 @@ def test_what_memories_become_as_notes_is_stable_and_comes_back_edited(database:
     first = exported()
     assert exported() == first
     assert len(first) == 2
-    untouched = brought_in(database, notes, expect=1)  # Node 18 is no note
+    untouched = brought_in(database, notes)  # Node 18 is no note, nor was it meant to be one
     assert (untouched["updated"], untouched["known"]["memory"]) == ({}, 2)
     assert exported() == first
 
@@ -133,7 +133,7 @@ def test_what_memories_become_as_notes_is_stable_and_comes_back_edited(database:
         first[chosen].replace("We chose Vitest.", "We chose Jest.").replace('["js"]', '["js", "test"]')
     )
     (notes / "new.md").write_text("Something new.")
-    changed = brought_in(database, notes, expect=1)
+    changed = brought_in(database, notes)
 
     assert (changed["updated"], changed["added"]["memory"]) == ({"memory": 1}, 1)
     jest = stored(database)["We chose Jest."]
@@ -150,6 +150,31 @@ def test_what_memories_become_as_notes_is_stable_and_comes_back_edited(database:
     assert "We chose Vitest." in told
     assert "We chose Jest." in told
     assert "We chose Jest." in stored(database)
+
+
+def test_what_notes_say_may_change_places(database: Database, tmp_path: Path) -> None:
+    texts = ["The key is under the mat.", "The key is with Ada.", "Nobody has the key."]
+    source, notes = tmp_path / "lines.jsonl", tmp_path / "notes"
+    source.write_text("\n".join(json.dumps({"content": text}) for text in texts))
+    pgengram("import", str(source), database_url=database.url, **WORDS)
+    pgengram("export", "--format", "markdown", str(notes), database_url=database.url, **WORDS)
+    paths = {text: path for path in notes.glob("*.md") for text in texts if text in path.read_text(encoding="utf-8")}
+    ids = {row["content"]: row["id"] for row in database.rows("SELECT id, content FROM memories")}
+    turned = dict(zip(texts, [*texts[1:], texts[0]], strict=True))
+    for text, path in paths.items():
+        path.write_text(path.read_text(encoding="utf-8").replace(text, turned[text]), encoding="utf-8")
+
+    answer = brought_in(database, notes)
+    again = brought_in(database, notes)
+
+    assert (answer["updated"], again["updated"]) == ({"memory": 3}, {})
+    assert {row["content"]: row["id"] for row in database.rows("SELECT id, content FROM memories")} == {
+        turned[text]: id_ for text, id_ in ids.items()
+    }
+    hashes = database.rows("SELECT content_hash FROM memories WHERE content = %s", [texts[0]])
+    pgengram("import", str(source), database_url=database.url, **WORDS)
+    assert database.rows("SELECT content_hash FROM memories WHERE content = %s", [texts[0]]) == hashes
+    assert database.rows("SELECT count(*) AS memories FROM memories") == [{"memories": 3}]
 
 
 def test_a_store_is_made_anew_from_its_notes(database: Database, blank: Database, tmp_path: Path) -> None:

@@ -68,6 +68,11 @@ WHERE NOT EXISTS (
   SELECT 1 FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = g.id
     AND g.text IN (h.changes #>> '{content,0}', h.changes #>> '{content,1}'))
 """
+# Uses memories_pkey.
+SET_HASHES: Final = """
+UPDATE memories m SET content_hash = coalesce(decode(s.hash, 'hex'), sha256(('no text ' || m.id)::bytea))
+FROM jsonb_to_recordset(%(hashes)s) AS s(id uuid, hash text) WHERE m.namespace_id = %(namespace_id)s AND m.id = s.id
+"""
 Edge = tuple[str, str, str]  # from, to, type
 
 
@@ -113,6 +118,12 @@ async def unseen(tx: Transaction, texts: Mapping[UUID, str]) -> set[UUID]:
     """Return the memories that never said these texts, by their ids."""
     given = Jsonb([{"id": str(id_), "text": text} for id_, text in texts.items()])
     return {row["id"] for row in await tx.rows(UNSEEN, {"texts": given})}
+
+
+async def set_hashes(tx: Transaction, hashes: Mapping[UUID, bytes | None]) -> None:
+    """Set the hashes of what memories say; None for one that no text has."""
+    given = [{"id": str(id_), "hash": hash_ and bytes(hash_).hex()} for id_, hash_ in hashes.items()]
+    await tx.run(SET_HASHES, {"hashes": Jsonb(given)})
 
 
 async def compared(

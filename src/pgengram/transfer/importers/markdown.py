@@ -6,7 +6,7 @@ CLAUDE.md, MEMORY.md and AGENTS.md hold many facts, so each of their items and p
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import PurePosixPath
 from typing import Any, Final
@@ -42,7 +42,7 @@ _ATTACHMENT: Final = re.compile(r".+\.(?!md$)[a-z][a-z0-9]{1,4}", re.IGNORECASE)
 
 def read(source: Source) -> Read:
     """Read each note as a memory, and the links between notes as relationships."""
-    leads: list[tuple[str, str, list[tuple[str, str]]]] = []  # no texts, as there may be many notes
+    leads: list[tuple[str, str, list[tuple[str, str]], set[str]]] = []  # no texts, as there may be many notes
     ids: dict[str, str] = {}
     for file, note in _notes(source):
         if isinstance(note, Left):
@@ -58,22 +58,26 @@ def read(source: Source) -> Read:
         record = _record(file, stem, note)
         for name in (*named(note.fields, stem), *_paths(file)):
             ids.setdefault(name, record["id"])
-        if links := note.links:
-            leads.append((place, record["id"], links))
         is_ours = uuid_of(note.fields.get("id")) is not None
+        if links := note.links:
+            in_text = {name for _, name in links} - {name for _, name in Note(note.fields).links} if is_ours else set()
+            leads.append((place, record["id"], links, in_text))
         told = is_ours or _first(note, TIMES["updated_at"]) is not None
         yield Item(place, record, edits=is_ours, by_file_time=not told)
-    for place, id_, links in leads:
-        yield from _links(place, id_, links, ids)
+    for place, id_, links, in_text in leads:
+        yield from _links(place, id_, links, ids, in_text)
 
 
-def _links(place: str, id_: str, links: list[tuple[str, str]], ids: Mapping[str, str]) -> Read:
+def _links(
+    place: str, id_: str, links: list[tuple[str, str]], ids: Mapping[str, str], in_text: Collection[str]
+) -> Read:
+    """Yield where a note leads; what the text of one of our memories says in double brackets need not be a note."""
     for type_, name in links:
         target = _target(name.lower().removesuffix(".md").strip("/"), ids)
         where = f"{place}: [[{name}]]"
         if target is None:
             attached = _ATTACHMENT.fullmatch(name) is not None
-            yield Left(where, ATTACHED if attached else NO_NOTE, by_design=attached)
+            yield Left(where, ATTACHED if attached else NO_NOTE, by_design=attached or name in in_text)
         elif target != id_:
             yield Item(where, edge(id_, target, type_), last=True)
 

@@ -159,14 +159,33 @@ class ChangedMemories:
                 for item, arrival in pairs
                 if arrival.id in rows
             }
+        blocked = {arrived.id for _, arrived in pairs if arrived.id in self._blocked}
+        hashes = {id_: rows[id_]["content_hash"] for id_ in blocked & rows.keys()}
+        await self._set_hashes(dict.fromkeys(hashes))  # so that their texts may change places
         for item, arrived in pairs:
             if arrived.id not in rows:
                 continue
             try:
-                changed += await self._take_note(item, arrived, rows[arrived.id], exported[arrived.id])
+                taken = await self._take_note(item, arrived, rows[arrived.id], exported[arrived.id])
+                changed += taken
+                if taken:
+                    hashes.pop(arrived.id, None)
             except PgengramError as error:
                 self._report.leave(Left(item.place, str(error)))
+        await self._set_hashes(hashes)
         return changed
+
+    async def _set_hashes(self, hashes: Mapping[UUID, bytes | None]) -> None:
+        """Set by what memories are known to say the same as others; None for nothing that any other can say."""
+        if hashes and not self._report.dry_run:
+            async with self._core.store.transaction() as tx:
+                await newer_states.set_hashes(tx, hashes)
+
+    async def _twin(self, arrived: Arrival) -> bool:
+        """Whether another active memory says what a note says now."""
+        async with self._core.store.transaction() as tx:
+            twins = await tx.rows(s.FIND_TWINS, {"hashes": [arrived.hash]})
+        return any(twin["id"] != arrived.id for twin in twins)
 
     async def _take_note(self, item: Item, arrived: Arrival, row: Row, exported: Row) -> bool:
         edits = _differences(exported, item.record, arrived)
@@ -180,6 +199,8 @@ class ChangedMemories:
             row[name] != exported[name] for name in ("content", "tags", *OF_A_NOTE)
         ):
             self._report.leave(Left(item.place, _conflict(row, arrived)))
+        elif not self._ending and "content" in wanted and await self._twin(arrived):
+            self._blocked[arrived.id] = item
         else:
             if not self._report.dry_run:
                 change: dict[str, Any] = {"id": str(row["id"]), "expected_version": row["version"], **wanted}
