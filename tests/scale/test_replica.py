@@ -242,6 +242,28 @@ async def test_a_server_that_starts_while_the_primary_is_away_answers_from_the_r
             assert "stale" not in answer
 
 
+@pytest.mark.nightly
+async def test_a_server_over_http_that_starts_while_the_primary_is_away_answers_from_the_replica_too(
+    store: Store, tmp_path: Path
+) -> None:
+    async with connected(**store.settings) as client:
+        id_ = await remember(client, "The ferry is painted every winter.")
+    await asyncio.to_thread(store.pair.catch_up)
+    relay = Relay(tmp_path, store.settings["database_url"])
+
+    with serving_http("--no-auth", **{**store.settings, "database_url": relay.url}) as server:
+        async with client_of(server, None) as client:
+            answer = await call(client, "search_memories", query="ferry painted")
+            assert [(hit["id"], answer["stale"]) for hit in answer["results"]] == [(id_, True)]
+            assert str(await client.read_resource(f"memory://{id_}")).count("painted every winter") == 1
+            assert "connection refused" in (await refused(client, "create_memory", content="Meanwhile."))["message"]
+            ready = await asyncio.to_thread(httpx.get, f"{server.base}/ready", timeout=PATIENCE_S)
+            assert ready.status_code == 503
+            async with relay.running():
+                later = await remember(client, "The ferry is back.")
+                assert later in await found(client, "ferry back")
+
+
 async def test_a_standby_that_is_given_as_the_primary_is_read_and_says_that_it_takes_no_writes(store: Store) -> None:
     async with connected(**store.settings) as client:
         id_ = await remember(client, "The ferry is painted every winter.")
