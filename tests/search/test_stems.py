@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from helpers import Served, call, found, owned_tables
+from helpers import Served, call, found, owned_tables, remember
 from pgengram.text.lexical.sounds import asked_sounds, sounds_of_names
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.words import words
@@ -110,3 +110,18 @@ async def test_what_names_sound_like_makes_no_memory_longer(serving: Served) -> 
     stored = serving.db.rows("SELECT length, cardinality(terms) AS terms FROM memory_words ORDER BY 2")
     assert [row["length"] for row in stored] == [6, 6]
     assert stored[0]["terms"] < stored[1]["terms"]
+
+
+@pytest.mark.parametrize(
+    ("memory", "question"),
+    [
+        ("Luther preaches in Wittenberg.", "где живет лютер"),
+        ("Katerina keeps bees behind the house.", "πού μένει η κατερίνα"),
+        ("Мелвин спит на диване.", "wo schläft melvin"),
+    ],
+)
+async def test_a_name_in_small_letters_finds_it_in_another_script(wordless: Served, memory: str, question: str) -> None:
+    stored = await remember(wordless.client, memory)
+    await remember(wordless.client, "The kayak leaks at the stern.")
+
+    assert await found(wordless.client, question) == [stored]

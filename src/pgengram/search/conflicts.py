@@ -13,9 +13,8 @@ from uuid import UUID
 from pgengram.search.results.hits import Hit
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.visibility import VISIBLE
-from pgengram.text.similarity.differences import differences, other_subjects, overlap
+from pgengram.text.similarity.differences import ALIKE, differences, other_subjects, overlap
 
-ALIKE: Final = 0.6  # share of words in common, from which on two texts are about the same
 COMPARED: Final = 10  # of the best hits: pairs grow with the square
 LONGEST: Final = 1_000  # characters; of longer texts a share of words tells little, and it costs more
 SERIES: Final = 3  # a text that is like more others than this is one of a series, such as the entries of a log

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
@@ -32,7 +32,8 @@ def parse(question: Question, now: datetime) -> Parsed:
     sought = without_times(text, [one for one in found if one.relative and question.mode != "text"])
     language = spoken(sought or text)
     asked = list(dict.fromkeys(_content_words(sought, language)))[:MAX_WORDS]
-    sounds = asked_sounds(sought, asked)
+    english = {} if question.mode == "text" else in_english(sought)
+    sounds = asked_sounds(sought, asked, _unknown(asked, language, english) if question.mode != "text" else ())
     characters = extra_terms(sought)
     may_find_nothing = None if question.mode == "text" else language
     light = _light(asked, may_find_nothing)
@@ -52,10 +53,18 @@ def parse(question: Question, now: datetime) -> Parsed:
         phrases=phrases,
         unwanted=unwanted,
         unwanted_phrases=unwanted_phrases,
-        english={} if question.mode == "text" else in_english(sought),
+        english=english,
         ids=_ids_in(question.query),
         sounds=sounds,
     )
+
+
+def _unknown(asked: Sequence[str], language: str | None, english: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return the words that the lexicon of their language doesn't have, such as names in small letters."""
+    if not language or not language_data(language).lexicon:
+        return []
+    light = light_words(language)
+    return [word for word in asked if word not in english and word.lower() not in light]
 
 
 # What an id is made of, inside a text; a word of letters alone is one only if it stands alone.

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import groupby, product
@@ -120,26 +120,30 @@ def sounds_of_names(text: str) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def asked_sounds(text: str, words: Iterable[str]) -> dict[str, list[str]]:
+def asked_sounds(text: str, words: Iterable[str], unknown: Collection[str] = ()) -> dict[str, list[str]]:
     """Return what names of a question sound like in the scripts that they are not written in.
 
     Args:
         text: the question.
         words: those of it that weigh.
+        unknown: those that no lexicon has; they may be names in small letters, as people type them.
     """
     scripts = (LATIN,) if text.isascii() else _SCRIPTS
     empty = function_words(spoken(text) or "en")
     whole = [word for word in words if word.lower() not in empty]
     found: dict[str, list[str]] = {}
     for script in scripts:
-        runs = [(name, name) for name in _names(script, text)] if script.one_liquid else _matching(script, whole)
+        runs = (
+            [(name, name) for name in _names(script, text)] if script.one_liquid else _matching(script, whole, unknown)
+        )
         found |= {word: sounds for word, name in runs if (sounds := _in_other_scripts(name, script))}
     return found
 
 
-def _matching(script: _Script, words: Iterable[str]) -> Iterator[tuple[str, str]]:
+def _matching(script: _Script, words: Iterable[str], unknown: Collection[str]) -> Iterator[tuple[str, str]]:
     """Yield the words that may be names in a script, and the letters that each begins with."""
-    return ((word, match[0]) for word in words if (match := script.name.match(word)))
+    spelled = ((word, word.capitalize() if word in unknown else word) for word in words)
+    return ((word, match[0]) for word, name in spelled if (match := script.name.match(name)))
 
 
 def _names(script: _Script, text: str) -> Iterator[str]:

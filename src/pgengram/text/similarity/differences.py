@@ -22,6 +22,7 @@ _IN_FIGURES: Final = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{
 _BESIDE_MONTH: Final = re.compile(
     r"(?:\b(\d{1,2})(?:st|nd|rd|th|er|\.|º)? (?:of |de )?)?\b([^\W\d]{3,})\b\.?(?: (\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d))?"
 )
+ALIKE: Final = 0.6  # share of words in common, from which on two texts may be about the same
 _SENTENCE_END: Final = re.compile(r"(?:^|[.!?:;\n\r\"“”«»(\[•|-])\s*$")
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
 

@@ -16,12 +16,11 @@ from typing import Final
 from pgengram.text.lexical.language import ENGLISH, language_of
 from pgengram.text.lexical.words import is_unspaced
 from pgengram.text.sentences import sentences
-from pgengram.text.similarity.differences import differences, overlap
+from pgengram.text.similarity.differences import ALIKE, differences, overlap
 
 Words = tuple[str, ...]
 
 OTHERWISE: Final = ("words", "wording")
-ALIKE: Final = 0.6  # share of words in common, from which on a word that differs may be all that differs
 SIGNS: Final = frozenset("#%&@?؟")  # besides the symbols of mathematics, currencies and pictures
 JOINTS: Final = frozenset("._/\\:=")  # between two letters or digits: 1.5, foo_bar, 10:30
 HYPHENS: Final = frozenset("-‐‑‒–—")
