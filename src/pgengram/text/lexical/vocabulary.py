@@ -191,9 +191,9 @@ def date_words() -> frozenset[str]:
 
 
 @cache
-def unit_words() -> frozenset[str]:
-    """Return the words for hours, days, weeks and years, in lower case; another one is another time, but no date."""
-    return frozenset(word for one in languages().values() for word in _single_words(one, UNITS))
+def time_words() -> frozenset[str]:
+    """Return the words for dates, and for hours, days, weeks and years, of which another one is another time, but no date."""
+    return date_words().union(word for one in languages().values() for word in _single_words(one, UNITS))
 
 
 @cache

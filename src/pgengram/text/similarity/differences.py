@@ -11,7 +11,7 @@ from functools import cache, lru_cache
 from typing import Final
 
 from pgengram.text.languages import languages
-from pgengram.text.lexical.vocabulary import date_words, negations, number_words, opposites, unit_words
+from pgengram.text.lexical.vocabulary import date_words, negations, number_words, opposites, time_words
 from pgengram.text.lexical.words import is_unspaced, words
 
 # With its sign, currency and what is joined to it: 5 is neither -5 nor 5k, and 8 am not 8 pm.
@@ -121,11 +121,11 @@ def _read(text: str) -> Reading:
     text = unicodedata.normalize("NFKC", text)
     written = [_bare(word) for word in words(text)]
     lowered = [word.casefold() for word in written]
-    capitals, times = [*_capitalised(text)], date_words() | unit_words()
+    capitals = [*_capitalised(text)]
     return Reading(
         lowered=lowered,
         numbers=_numbers(text, lowered),
-        dates=[word for word in lowered if word in times],
+        dates=[word for word in lowered if word in time_words()],
         names=frozenset(word.casefold() for word, opens in capitals if not opens),
         openings=frozenset(word.casefold() for word, opens in capitals if opens) - _openings(),
         caseless=Counter(_caseless(written)),
@@ -144,7 +144,7 @@ def _other_names(one: Reading, other: Reading) -> bool:
     openings = [one.openings.difference(other.lowered), other.openings.difference(one.lowered)]
     if all(openings):
         names = names.union(*openings)
-    names -= date_words() | unit_words()  # these are compared by themselves
+    names -= time_words()  # these are compared by themselves
     first, second = ([*dict.fromkeys(word for word in text.lowered if word in names)] for text in (one, other))
     return first != second
 
@@ -162,7 +162,7 @@ def other_subjects(one: str, other: str) -> bool:
 def new_names(newer: str, older: str) -> frozenset[str]:
     """Return the names in a text that another doesn't have, case-folded; days and months are none."""
     one, other = _read(newer), _read(older)
-    return (one.names | one.openings).difference(other.lowered) - date_words() - unit_words()
+    return (one.names | one.openings).difference(other.lowered) - time_words()
 
 
 def _begins_with_a_name(text: Reading) -> bool:
