@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import timedelta
 from typing import Annotated, Any, Final
 
@@ -9,6 +10,7 @@ from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
+from pgengram.runtime.context import BRIEFLY
 from pgengram.service import confirming
 from pgengram.service.conversations import Conversations
 from pgengram.service.tools import READS, REMOVES, tool
@@ -48,6 +50,12 @@ class Statistics(Answer):
     totals: SkipJsonSchema[Shown]
 
 
+BRIEF_BYTES: Final = 3_000  # of findings in an answer that a model reads, with what stands around them 4 kB
+MOST_IN_BRIEF: Final = 8  # findings of one sort alone
+FEWEST: Final = 3  # of each of many sorts
+NOT_SHOWN: Final = "Not shown yet: {}; ask for them with find."
+
+
 class Reviewed(Answer):
     """Answer of review_memories: what was found and how much of it, a plan, and what confirms the plan."""
 
@@ -56,7 +64,13 @@ class Reviewed(Answer):
     plan: SkipJsonSchema[list[Shown]]
     confirm_token: SkipJsonSchema[str | None] = None
     looked_at: SkipJsonSchema[Shown]
+    note: SkipJsonSchema[str | None] = None
     degraded: SkipJsonSchema[bool | None] = None
+
+
+def _few(wanted: Sequence[str]) -> int:
+    """Return how many findings of each sort an answer has room for that a model reads."""
+    return max(FEWEST, MOST_IN_BRIEF // len(wanted))
 
 
 class Maintenance(Toolset):
@@ -108,22 +122,24 @@ class Maintenance(Toolset):
     ) -> Reviewed:
         """Find memories that need care, such as duplicates, and propose a plan for the sure ones. Changes nothing.
 
-        Use when asked to clean up; show the findings, then call tidy_memories (apply). To find memories by what they
-        say: search_memories. Error: DATABASE_ERROR.
+        Use when asked to clean up; contradictions and what may be outdated come first. Show the findings, then call
+        tidy_memories (apply). To find memories by what they say: search_memories. Error: DATABASE_ERROR.
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
         projects = await self.core.projects_meant(project)
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
-            review = Review(tx, projects, max_groups)
+            review = Review(tx, projects, min(max_groups, _few(wanted)) if BRIEFLY.get() else max_groups)
             if {"duplicates", "contradictions", "outdated"} & {*wanted}:
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
+            left_out = review.leave_out(wanted, BRIEF_BYTES) if BRIEFLY.get() else []
             plan = await ChangePlan.read(tx, review.steps_of(wanted)[: f.MAX_BATCH], lock=False, replayable=True)
         return Reviewed(
             **review.shown(wanted),
             plan=[step.as_json() for step in plan.steps],
             confirm_token=await self._confirm_token(plan) if plan.steps else None,
+            note=NOT_SHOWN.format(", ".join(left_out)) if left_out else None,
             degraded=self.core.degraded,
         )
 

@@ -9,9 +9,13 @@ from time import monotonic
 from typing import Any, Final, Literal, get_args
 from uuid import UUID
 
-from pgengram.runtime.context import report_progress
+from pydantic_core import to_json
+
+from pgengram.ids import short
+from pgengram.runtime.context import BRIEFLY, report_progress
 from pgengram.search.succession import (
     CHANGE,
+    HINTED,
     LEAST_COSINE,
     NAMED,
     SAME_KIND,
@@ -34,11 +38,12 @@ from pgengram.text.lexical.words import words
 from pgengram.text.moments import day_in_words, here
 from pgengram.text.similarity.differences import differences, on_other_days, overlap
 from pgengram.text.similarity.sameness import includes, said_otherwise
+from pgengram.text.similarity.subject import same_subject
 from pgengram.text.turn_features import TURN
 from pgengram.views import Shown, cut
 
 Finding = Literal[
-    "duplicates", "contradictions", "outdated", "expired", "stale", "fragments", "multi_fact", "untagged", "unsourced"
+    "contradictions", "outdated", "duplicates", "expired", "stale", "fragments", "multi_fact", "unsourced", "untagged"
 ]
 FINDINGS: Final[tuple[Finding, ...]] = get_args(Finding)
 COMPARED: Final = 2_000  # memories whose neighbours one review looks for, the newest first
@@ -61,7 +66,9 @@ SCOPE: Final = (
 OF_TIME: Final = frozenset(
     {"dates", "numbers"}
 )  # differences of which alone one text says when, and the other denies it
-MAY_BE_NAMED: Final = NAMED - SAME_KIND - CHANGE  # evidence of the vectors alone, below which texts need not be read
+MAY_BE_OUTDATED: Final = (
+    HINTED - SAME_KIND - CHANGE
+)  # evidence of the vectors alone, below which texts need not be read
 MERGING: Final = "says nearly the same as the one that replaces it"
 LINKED: Final = "linked as contradicting each other"
 
@@ -105,13 +112,13 @@ class Review:
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
         crowded = _crowded(near)
         further = (pair for pair in near if pair.similarity < threshold)
-        apart = [pair for pair in further if pair.similarity - crowded[pair] >= MAY_BE_NAMED]
+        apart = [pair for pair in further if pair.similarity - crowded[pair] >= MAY_BE_OUTDATED]
         linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
         rows = await memories.read(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
         alike, otherwise, differing = _sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
-        self._note_outdated(surest(_succeeding(apart, crowded, rows), NAMED), rows)
+        self._note_outdated(surest(_succeeding(apart, crowded, rows), HINTED), rows)
         self._note_duplicates(alike, rows)
         self._note_wording(otherwise, rows)
 
@@ -258,6 +265,18 @@ class Review:
             reason = f"Uncertain (confidence {row['confidence']:g})" if unsure else "Inferred and without a source"
             self._note("unsourced", [row], action="confirm", why=f"{reason}: confirm it, or forget it.")
 
+    def leave_out(self, names: Sequence[str], room: int) -> list[str]:
+        """Leave out the findings of the last of these names, and what would be done about them, until the rest fits into
+        so many bytes; return the names of which nothing is left though something was found.
+        """
+        shown = [name for name in names if self.findings.get(name)]
+        left_out: list[str] = []
+        while len(shown) > 1 and len(to_json([self.findings[name] for name in shown])) > room:
+            left_out.insert(0, last := shown.pop())
+            self.steps.pop(last, None)
+            del self.findings[last]
+        return left_out
+
     def shown(self, names: Sequence[str]) -> Shown:
         """Return these findings, how many there are of each, and what was looked at."""
         return {
@@ -285,19 +304,32 @@ class Review:
     def _note(
         self, name: str, rows: Sequence[Row], *, action: str, why: str, into: dict[str, Any] | None = None
     ) -> None:
-        self.findings.setdefault(name, []).append(
-            {
-                "finding": name,
-                "ids": [str(row["id"]) for row in rows],
-                "excerpts": [cut(one_line(row["content"]), FINDING_EXCERPT_CHARS) for row in rows],
-                "why": why,
-                "propose": {"action": action, **(into or {})},
-            }
-        )
+        finding: Shown = {
+            "finding": name,
+            "ids": [str(row["id"]) for row in rows],
+            "excerpts": [cut(one_line(row["content"]), FINDING_EXCERPT_CHARS) for row in rows],
+            "why": why,
+            "propose": {"action": action, **(into or {})},
+        }
+        self.findings.setdefault(name, []).append(_in_brief(finding) if BRIEFLY.get() else finding)
 
 
 def _day(moment: datetime) -> str:
     return day_in_words(here(moment))
+
+
+def _in_brief(finding: Shown) -> Shown:
+    """Return a finding with short ids."""
+    made = {
+        name: _shortened(finding["propose"][name])
+        for name in ("ids", "replaced_by", "into")
+        if name in finding["propose"]
+    }
+    return {**finding, "ids": _shortened(finding["ids"]), "propose": {**finding["propose"], **made}}
+
+
+def _shortened(ids: str | list[str]) -> str | list[str]:
+    return short(ids) if isinstance(ids, str) else [short(id_) for id_ in ids]
 
 
 def _why_alike(similarity: Mapping[frozenset[UUID], float], stays: Row, goes: Sequence[Row]) -> str:
@@ -334,7 +366,10 @@ def _succeeding(
         older, newer = sorted((rows[pair.one], rows[pair.other]), key=told_at)
         then, now = Statement.of(older), Statement.of(newer)
         if may_have_changed(now, then):
-            yield (newer["id"], older["id"]), succeeds(now, then, pair.similarity, crowded[pair])
+            evidence = succeeds(now, then, pair.similarity, crowded[pair])
+            about = " ".join(filter(None, now.scope))
+            if evidence >= NAMED or (evidence >= HINTED and same_subject(now.content, then.content, about)):
+                yield (newer["id"], older["id"]), evidence
 
 
 def _sorted_out(
