@@ -188,10 +188,7 @@ class ViewService:
     async def news(self, since: datetime) -> list[Row] | None:
         """Return what others did since a moment, the latest first; None while it is looked for."""
         read = partial(ui_queries.news, since=since, own=PAGE_ACTOR, limit=MOST_NEWS)
-        minute = since.replace(second=0, microsecond=0)
-        return await self.cache.get(
-            ("news", minute), lambda: self.manager.store.read_transaction(read), fresh_s=COUNT_FRESH_S
-        )
+        return await self.cache.get(("news", since), lambda: self.manager.store.read_transaction(read), fresh_s=0.0)
 
     async def assistants(self) -> list[Row]:
         """Return the programs that stored memories, each with how many there are and when it stored the last."""
