@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 from uuid import uuid4
 
 from hypothesis import HealthCheck, example, given
@@ -19,7 +20,7 @@ from hypothesis import strategies as st
 from transcript_lines import DAY, at, claude, codex, codex_event, codex_meta, gemini, written
 
 from helpers import Database, examples
-from pgengram.local.transcripts import read_transcript
+from pgengram.local import transcripts
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation
@@ -151,6 +152,7 @@ def of_codex(session: Session, length: int) -> Iterator[dict[str, Any]]:
     for place, one in enumerate([*session.copied, *session.rounds[:length]]):
         own = place >= len(session.copied)
         second = one.second if own else session.second
+        yield {"type": "turn_context", "timestamp": at(second), "payload": {"cwd": "/w/ark"}}
         if own and one.left_before:
             yield codex_event("thread_rolled_back", second, num_turns=one.left_before)
         yield codex("user", one.asked, second + 1)
@@ -282,23 +284,26 @@ async def test_what_stands_at_the_end_is_there_once_in_whatever_order_its_files_
 
 
 @effort(max_examples=examples(8), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-@example(made=PARENT_GOES_BACK, client="Claude Code")
-@given(made=STEPS, client=st.sampled_from(["Claude Code", "Claude Code without marks", "Codex"]))
+@example(made=PARENT_GOES_BACK, client="Claude Code", context=3)
+@given(
+    made=STEPS,
+    client=st.sampled_from(["Claude Code", "Claude Code without marks", "Codex"]),
+    context=st.sampled_from([2, 5, transcripts.CONTEXT]),
+)
 async def test_hooks_that_ran_after_each_round_keep_what_an_import_does(
-    manager: MemoryManager, database: Database, tmp_path: Path, made: History, client: str
+    manager: MemoryManager, database: Database, tmp_path: Path, made: History, client: str, context: int
 ) -> None:
     database.rows("DELETE FROM conversations")
     hooks = Conversations(manager)
     await hooks.set_keeping(keep_days=3_650)
     folder = tmp_path / uuid4().hex
     system, name, lines = LINES[client]
-    for session in made.sessions:
-        for length in range(1, len(session.rounds) + 1):
-            path = written(folder / name.format(session.name), *lines(session, length))
-            await hooks.keep(Conversation(system, session.name, transcript=str(path)), read_transcript)
-        if not session.rounds:
-            path = written(folder / name.format(session.name), *lines(session, 0))
-            await hooks.keep(Conversation(system, session.name, transcript=str(path)), read_transcript)
+    with patch.object(transcripts, "CONTEXT", context):
+        for session in made.sessions:
+            for length in range(min(1, len(session.rounds)), len(session.rounds) + 1):
+                path = written(folder / name.format(session.name), *lines(session, length))
+                talk = Conversation(system, session.name, transcript=str(path))
+                await hooks.keep(talk, transcripts.read_transcript)
 
     by_hooks = kept(database)
 

@@ -23,11 +23,17 @@ if TYPE_CHECKING:
 READ: Final = ("claude-code", "codex")  # clients whose transcripts are
 WHERE: Final = "Nothing of it is kept. Look at the transcript_path that the client gives its hooks."
 MAX_BYTES: Final = 200_000_000  # of a transcript
+CONTEXT: Final = 200  # lines before the new ones that are read again, as new ones may take them back
 
 
-def read_transcript(conversation: Conversation) -> tuple[Conversation, Sequence[Turn]]:
+def read_transcript(conversation: Conversation, after: int = -1) -> tuple[Conversation, Sequence[Turn]]:
     """Return a conversation with what its transcript says of it, and its turns. The last one has no text, and says how
     far the transcript goes; there are none where there is no file yet.
+
+    Args:
+        conversation: whose transcript is read.
+        after: the number of a turn that was read before; of those up to there, only the last ones and those that were
+            taken back are needed, so that a long transcript is not parsed at each event.
 
     Raises:
         InvalidInput: it can't be read, or is no ordinary file.
@@ -35,7 +41,7 @@ def read_transcript(conversation: Conversation) -> tuple[Conversation, Sequence[
     lines = _lines(conversation.transcript or "")
     if not lines:
         return conversation, []
-    entries = [(number, entry) for number, line in enumerate(lines) if (entry := _entry(line)) is not None]
+    entries = _latest(conversation.client, lines, after) or _entries(lines, 0)
     from pgengram.transfer.records import Said  # with all importers: no start waits for them
 
     known, found = _read(conversation, lambda: iter(entries))
@@ -48,6 +54,30 @@ def read_transcript(conversation: Conversation) -> tuple[Conversation, Sequence[
     )
     turns = [one.turn for one in said if isinstance(one, Said)]
     return known, [*turns, Turn(len(lines) - 1, "tool", "", now)]
+
+
+def _latest(client: str, lines: Sequence[bytes], after: int) -> list[tuple[int, dict[str, Any]]]:
+    """Return the new entries with those before them that they are about; nothing where that is not enough to tell what
+    the new ones take back.
+    """
+    from pgengram.transfer.importers.chats import claude_code, codex
+
+    begin = after + 1 - CONTEXT if after < len(lines) else 0
+    if begin <= 0:
+        return []
+    if client == claude_code.CLIENT:
+        entries = _entries(lines, begin)
+        return entries if claude_code.goes_on(entries, after) else []
+    begins = next((number for number in range(begin, after + 1) if codex.BEGINS_TURN in lines[number]), None)
+    if begins is None or any(codex.ROLLED_BACK in line for line in lines[after + 1 :]):
+        return []
+    return [*_entries(lines[:1], 0), *_entries(lines, begins)]
+
+
+def _entries(lines: Sequence[bytes], begin: int) -> list[tuple[int, dict[str, Any]]]:
+    """Return what the lines from a number on say, each with its number."""
+    numbered = enumerate(lines[begin:], begin)
+    return [(number, entry) for number, line in numbered if (entry := _entry(line)) is not None]
 
 
 def _read(conversation: Conversation, entries: Entries) -> tuple[Conversation, Iterator[Line]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -24,9 +24,9 @@ CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
 NAME: Final = 256  # characters of an id, a title or a project
 BEGINS: Final = 120  # characters that are shown of how a conversation begins
 
-# Returns a conversation with what its transcript says of it, and all turns of that. The last one has no text, and says
-# how far it goes.
-Read = Callable[[Conversation], tuple[Conversation, Sequence[Turn]]]
+# Returns a conversation with what its transcript says of it, and the turns of that, of those up to a number at least the
+# ones that were taken back since. The last one has no text, and says how far it goes.
+Read = Callable[[Conversation, int], tuple[Conversation, Sequence[Turn]]]
 
 
 class Conversations:
@@ -47,15 +47,18 @@ class Conversations:
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
             last, kept_from = await store.begin(tx, conversation)
-            known, turns = await asyncio.to_thread(read, conversation)
+            taken_back = await turn_arrivals.taken_back(tx, conversation)
+            known, turns = await asyncio.to_thread(read, conversation, last)
             if not turns:
                 return 0
-            last = last if last <= turns[-1].number else -1  # another file has the name now
+            is_another = last > turns[-1].number  # file, which has the name now
+            if is_another or any(_stands_again(turn, last, taken_back) for turn in turns):
+                last = -1 if is_another else last
+                known, turns = await asyncio.to_thread(read, conversation, -1)
             old = datetime.now(UTC) - timedelta(days=keeping.keep_days)
             after = max(old, kept_from) if kept_from and last < 0 else old
             fresh = [turn for turn in turns if turn.text and turn.number > last]
             if keeping.keeps:
-                taken_back = await turn_arrivals.taken_back(tx, conversation)
                 wanted = [
                     (known, turn)
                     for turn in turns
@@ -183,6 +186,11 @@ class Conversations:
         """Return which conversations are meant; a project by all its names."""
         projects = self._projects.names().in_small_letters(where.get("project"))
         return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
+
+
+def _stands_again(turn: Turn, last: int, taken_back: Collection[int | None]) -> bool:
+    """Whether a turn that was read before may stand again after it was taken back."""
+    return turn.number <= last and not turn.withdrawn and turn.key in taken_back
 
 
 async def _not_erased(tx: Transaction, said: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:

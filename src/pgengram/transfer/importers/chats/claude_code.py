@@ -12,7 +12,7 @@ uuids, which `forkedFrom` names in newer versions.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -234,6 +234,18 @@ class _Queue:
     def unsent(self) -> set[int]:
         """Return the numbers of the lines whose prompt was neither sent nor taken out."""
         return {number for number, text in self._waiting if text}
+
+
+def goes_on(entries: Iterable[tuple[int, Mapping[str, Any]]], after: int) -> bool:
+    """Whether all lines behind a number go on from lines among these, so that they take back none before these."""
+    named: set[str | None] = set()
+    for number, entry in entries:
+        if entry.get("isSidechain") or not entry.get("uuid"):
+            continue
+        if number > after and _parent(entry) not in named:
+            return False
+        named.add(str(entry["uuid"]))
+    return True
 
 
 def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[Any, Line | None]]:

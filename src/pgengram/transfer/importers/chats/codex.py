@@ -36,6 +36,7 @@ from pgengram.transfer.transcripts import (
 CLIENT: Final = "codex"
 OF_A_NAME: Final = 36  # characters of the id at the end of a file's name
 NO_BEGINNING: Final = "it is a fork of a session that is not among these files; import that, too"
+BEGINS_TURN, ROLLED_BACK = b'"turn_context"', b"thread_rolled_back"  # in lines
 EVENTS: Final = {"user_message": "user", "agent_message": "assistant"}
 ASKS: Final = "request_user_input"  # the tool that asks the user
 NOTE: Final = "user_note: "  # before what they typed
@@ -261,5 +262,5 @@ def _of_event(raw: Mapping[str, Any]) -> Uttered:
 def _gone_back(entry: Mapping[str, Any]) -> int:
     """Return how many prompts were taken back with a line."""
     raw = mapping(entry.get("payload"))
-    count = raw.get("num_turns") if raw.get("type") == "thread_rolled_back" else None
+    count = raw.get("num_turns") if raw.get("type") == ROLLED_BACK.decode() else None
     return count if isinstance(count, int) and count > 0 else 0
