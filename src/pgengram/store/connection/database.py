@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -20,7 +19,7 @@ from pgengram.errors import DatabaseFailed, NotReady, WritesRefused
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
 from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
-from pgengram.store.connection.pool import Pool, PoolLimits, new_pool
+from pgengram.store.connection.pool import Pool, PoolLimits, new_pool, shut
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
@@ -307,7 +306,7 @@ class Database:
         raise AssertionError("unreachable")
 
     def _give_up_later(self, connection: psycopg.AsyncConnection[Row]) -> asyncio.TimerHandle:
-        return asyncio.get_running_loop().call_later(self._enter_timeout_s, _shutdown_socket, connection)
+        return asyncio.get_running_loop().call_later(self._enter_timeout_s, shut, connection)
 
     def _begin_sql(self, namespace_id: int, mode: str = "", probes: int = PROBES) -> bytes:
         actor = ACTOR.get() or ""
@@ -412,17 +411,6 @@ def _has_ended(connection: psycopg.AsyncConnection[Any]) -> bool:
     except psycopg.OperationalError:
         return True
     return False
-
-
-def _shutdown_socket(connection: psycopg.AsyncConnection[Any]) -> None:
-    """End a connection as the other side would: who waits for it has an error at once, where a cancelled driver waits
-    on.
-    """
-    if not connection.closed:
-        own = socket.socket(fileno=connection.pgconn.socket)
-        with contextlib.suppress(OSError):  # the other side was quicker
-            own.shutdown(socket.SHUT_RDWR)
-        own.detach()
 
 
 def _mark(entered: psycopg.AsyncCursor[Row]) -> bytes | None:

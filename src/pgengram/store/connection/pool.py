@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final, cast
@@ -118,6 +120,37 @@ class Pool(AsyncConnectionPool[Connection]):
             super()._maybe_grow_pool()
 
 
+async def _configured(connection: Connection) -> None:
+    """Configure a new connection; a server that says nothing after the greeting is given up like one that has none.
+
+    Else nobody would be told why there is no connection, nor another one be opened.
+
+    Raises:
+        ConnectionTimeout: it says nothing.
+    """
+    loop = asyncio.get_running_loop()
+    giving_up = loop.call_later(CONNECT_S, shut, connection)
+    try:
+        await configure(connection)
+    except psycopg.OperationalError as error:
+        if loop.time() >= giving_up.when():
+            raise psycopg.errors.ConnectionTimeout("connection timeout expired") from error
+        raise
+    finally:
+        giving_up.cancel()
+
+
+def shut(connection: Connection) -> None:
+    """End a connection as the other side would: who waits for it has an error at once, where a cancelled driver waits
+    on.
+    """
+    if not connection.closed:
+        own = socket.socket(fileno=connection.pgconn.socket)
+        with contextlib.suppress(OSError):  # the other side was quicker
+            own.shutdown(socket.SHUT_RDWR)
+        own.detach()
+
+
 def _is_told_otherwise(record: logging.LogRecord) -> bool:
     """Whether a record of psycopg's is about another pool: why ours cannot connect, its callers are told."""
     return isinstance(record.args, Mapping) or NAME not in (record.args or ())
@@ -143,7 +176,7 @@ def new_pool(url: str, limits: PoolLimits) -> Pool:
         max_idle=POOL_IDLE_S,
         timeout=limits.wait_s,
         open=False,
-        configure=configure,
+        configure=_configured,
         reset=None,
         kwargs={
             "row_factory": dict_row,
