@@ -143,6 +143,10 @@ class SlowConnection:
 
     def __init__(self) -> None:
         self.rolled_back = False
+        self.pgconn = self  # as its library's
+
+    def consume_input(self) -> None:
+        """Nothing has come."""
 
     async def execute(self, _: object) -> None:
         await asyncio.sleep(60)
