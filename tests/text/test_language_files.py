@@ -15,9 +15,10 @@ from hypothesis import strategies as st
 
 from helpers import examples
 from pgengram.search.times.dates import Period, periods
-from pgengram.text.languages import FOLDER, LanguageData, entries, gaps, languages
+from pgengram.text.languages import FOLDER, LanguageData, entries, gaps, languages, phrases
 from pgengram.text.lexical.language import language_of
-from pgengram.text.lexical.vocabulary import is_small_talk
+from pgengram.text.lexical.vocabulary import announces_change, asks_for_all, asks_for_time, is_small_talk, lasting
+from pgengram.text.similarity.differences import differences
 
 WITH_TIMES = [code for code, one in languages().items() if one.times]
 MOMENTS = st.datetimes(datetime(1950, 1, 1), datetime(2099, 12, 1), timezones=st.just(UTC))
@@ -86,6 +87,40 @@ def test_to_add_a_language_is_one_file(tmp_path: Path) -> None:
         "True True True True",
         "['negation'] ['numbers']",
     ]
+
+
+@pytest.mark.parametrize("code", languages())
+def test_every_phrase_of_a_file_is_read_where_it_stands_in_a_text(code: str) -> None:
+    one = languages()[code]
+
+    unread = [said for said in phrases(one.changes) if not announces_change(f"Mara {said} Kiel.")]
+    unread += [said for said in phrases(one.lasting) if not lasting(f"Mara {said} Kiel.")]
+    unread += [said for said in phrases(one.small_talk) if not is_small_talk(f"{said.capitalize()}!")]
+    unread += [said for said in phrases(one.asks_when) if not asks_for_time(f"{said.capitalize()} Kiel?")]
+    unread += [word for word in one.negations.split() if "negation" not in differences(f"{word} tea", "tea")]
+
+    assert unread == []
+
+
+@pytest.mark.parametrize(
+    ("text", "announced"),
+    [
+        ("It is painted green since May.", True), ("Depuis le 3 mars, Mara habite Lyon.", True), ("Mila ist seit Sommer 2026 Vegetarierin.", True),
+        ("A run takes 4 minutes since the cache was fixed.", False), ("Πότε είναι τα γενέθλια;", False), ("Mara plays in the đội.", False),
+    ],
+)  # fmt: skip
+def test_since_announces_a_change_before_a_time_and_accents_count(text: str, announced: bool) -> None:
+    assert announces_change(text) == announced
+
+
+@pytest.mark.parametrize(
+    ("one", "other"), [("Put it on the shelf", "Put it by the shelf"), ("Is it her bike?", "Is it his bike?")]
+)
+def test_a_word_of_english_is_no_number_and_asks_for_no_list_because_another_language_has_it(
+    one: str, other: str
+) -> None:
+    assert differences(one, other) == []
+    assert not asks_for_all(one)
 
 
 @pytest.mark.parametrize("code", WITH_TIMES)

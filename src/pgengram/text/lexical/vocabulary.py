@@ -70,7 +70,7 @@ def plain_words(text: str) -> list[str]:
 
 def _lower_words(text: str) -> list[str]:
     """Return the words of a text in lower case, with their accents: in Greek, "never" is "when" with another one."""
-    lower = unicodedata.normalize("NFKC", text).lower().replace("’", "'")
+    lower = unicodedata.normalize("NFKC", text).casefold().replace("’", "'")
     return [part for word in words(lower) for part in word.split("'")]
 
 
@@ -96,13 +96,24 @@ def _together(each: Mapping[str, frozenset[str]]) -> frozenset[str]:
     return others - (function_words(ENGLISH) - each[ENGLISH])
 
 
+def _folded(found: Iterable[str]) -> frozenset[str]:
+    """Return words as texts are compared: without capitals, with one S for the two of Greek."""
+    return frozenset(word.casefold() for word in found)
+
+
 @lru_cache(maxsize=512)
 def announces_change(text: str) -> bool:
     """Whether a word of `text` says that something is otherwise than before: "now", "no longer", "since March"."""
     said, since = _lower_words(text), _exact_phrases("from_when")
     ends = (end for place in range(len(said)) if (end := since.end(said, place)) > place)
-    from_when = any(said[end][0].isdigit() or said[end] in _from_when() for end in ends if end < len(said))
+    from_when = any(_names_a_time(said[end : end + 2]) for end in ends)
     return from_when or next(_exact_phrases("changes").found(said), None) is not None
+
+
+def _names_a_time(said: Sequence[str]) -> bool:
+    """Whether the first of two words is of a time, or the second after an article: "since the storm" is no change."""
+    after = said[1:] if said and said[0] in _fillers() else said
+    return bool(after) and (after[0][0].isdigit() or after[0] in _from_when())
 
 
 def lasting(text: str) -> int:
@@ -156,24 +167,24 @@ def _asking_nothing() -> list[frozenset[str]]:
 
 @cache
 def negations() -> frozenset[str]:
-    """Return the words that deny, in lower case."""
-    return frozenset(word for one in languages().values() for word in one.negations.split())
+    """Return the words that deny, case-folded."""
+    return _folded(word for one in languages().values() for word in one.negations.split())
 
 
 @cache
 def opposites() -> dict[str, frozenset[str]]:
-    """Return for each word, in lower case, those that deny it, and itself."""
-    groups = [frozenset(pair.split()) for one in languages().values() for pair in entries(one.opposites)]
+    """Return for each word, case-folded, those that deny it, and itself."""
+    groups = [_folded(pair.split()) for one in languages().values() for pair in entries(one.opposites)]
     return {word: frozenset(chain(*(group for group in groups if word in group))) for word in chain(*groups)}
 
 
 @cache
 def number_words() -> frozenset[str]:
-    """Return the words for numbers from two on, in lower case."""
+    """Return the words for numbers from two on, case-folded."""
     counted = {code: entries(one.times.get("numbers", ""))[1:] for code, one in languages().items()}
     return _together(
         {
-            code: frozenset([*" ".join(counted[code]).split(), *one.number_words.split()]) - _meaning_otherwise(one)
+            code: _folded([*" ".join(counted[code]).split(), *one.number_words.split()]) - _meaning_otherwise(one)
             for code, one in languages().items()
         }
     )
@@ -181,10 +192,10 @@ def number_words() -> frozenset[str]:
 
 @cache
 def date_words() -> frozenset[str]:
-    """Return the words for days, months and seasons, in lower case, but for those that mostly mean something else: may."""
+    """Return the words for days, months and seasons, case-folded, but for those that mostly mean something else: may."""
     return _together(
         {
-            code: frozenset([*_single_words(one, DATES), *one.time_words.split()]) - _meaning_otherwise(one)
+            code: _folded([*_single_words(one, DATES), *one.time_words.split()]) - _meaning_otherwise(one)
             for code, one in languages().items()
         }
     )
@@ -193,14 +204,22 @@ def date_words() -> frozenset[str]:
 @cache
 def time_words() -> frozenset[str]:
     """Return the words for dates, and for hours, days, weeks and years, of which another one is another time, but no date."""
-    return date_words().union(word for one in languages().values() for word in _single_words(one, UNITS))
+    return date_words() | _of_all_languages(*UNITS)
 
 
 @cache
 def _from_when() -> frozenset[str]:
-    """Return what may follow "since" where it tells a time: a date, "last" or an article."""
-    beside = (word for one in languages().values() for word in _single_words(one, ("last", "this", "next", "filler")))
-    return date_words().union(beside)
+    """Return what may follow "since" where it tells a time: a date, also "May", or "last"."""
+    return date_words() | _of_all_languages(*DATES, "last", "this", "next")
+
+
+@cache
+def _fillers() -> frozenset[str]:
+    return _of_all_languages("filler")
+
+
+def _of_all_languages(*lists: str) -> frozenset[str]:
+    return _folded(word for one in languages().values() for word in _single_words(one, lists))
 
 
 @cache
@@ -217,5 +236,5 @@ def _single_words(one: LanguageData, lists: Iterable[str]) -> Iterator[str]:
             yield from (word for word in spelled if " " not in word and "_" not in word)
 
 
-def _meaning_otherwise(one: LanguageData) -> set[str]:
-    return {*one.openings.split(), *one.light.split()}
+def _meaning_otherwise(one: LanguageData) -> frozenset[str]:
+    return _folded([*one.openings.split(), *one.light.split()])

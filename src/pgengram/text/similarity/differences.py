@@ -35,13 +35,13 @@ def _negation_parts() -> re.Pattern[str]:
 
 @cache
 def _prefixes() -> frozenset[str]:
-    return frozenset(prefix for one in languages().values() for prefix in one.negating_prefixes.split())
+    return frozenset(prefix.casefold() for one in languages().values() for prefix in one.negating_prefixes.split())
 
 
 @cache
 def _openings() -> frozenset[str]:
     """Return words that a sentence may begin with instead of a name."""
-    return frozenset(word for one in languages().values() for word in one.openings.split())
+    return frozenset(word.casefold() for one in languages().values() for word in one.openings.split())
 
 
 @dataclass(frozen=True, slots=True)
