@@ -134,8 +134,7 @@ def _repeated(newer: str, older: str) -> float:
 
 
 def _telling_words(text: str) -> set[str]:
-    found = tokens(text)
-    return {beginning(word) for word in found if len(word) > FIRST_LETTERS} | {*filter(str.isdigit, found)}
+    return {beginning(word) for word in tokens(text) if len(word) > FIRST_LETTERS or word.isdigit()}
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:

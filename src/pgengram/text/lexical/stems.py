@@ -49,8 +49,8 @@ def stem(language: str, word: str) -> str:
 
 
 def beginning(word: str) -> str:
-    """Return what the forms of a word have in common where nobody asks for the rules of its language."""
-    return word[:FIRST_LETTERS]
+    """Return what the forms of a word have in common where nobody asks for the rules of its language; a number has none."""
+    return word if word.isdigit() else word[:FIRST_LETTERS]
 
 
 @cache

@@ -6,10 +6,10 @@ import re
 from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, function_words, language_of
+from pgengram.text.lexical.stems import beginning
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.differences import tokens
 
-STEM: Final = 5  # letters that the forms of a word have in common
 LEAST: Final = 0.4  # of the words of the text that has fewer
 LEAST_CHANGED: Final = 0.25  # the same where the newer one says that something changed
 SEVERAL: Final = 2  # words; a single one is said by chance
@@ -30,7 +30,7 @@ def same_subject(newer: str, older: str, scope: str = "") -> bool:
         older: the other.
         scope: the names of whom and what both are about, which tell nothing.
     """
-    about = {word[:STEM] for word in tokens(scope)}
+    about = {beginning(word) for word in tokens(scope)}
     first, second = (_words(text) - about for text in (newer, older))
     shared, fewer = len(first & second), min(len(first), len(second))
     changed = announces_change(newer)
@@ -41,5 +41,7 @@ def same_subject(newer: str, older: str, scope: str = "") -> bool:
 def _words(text: str) -> set[str]:
     common = function_words(ENGLISH) | function_words(language_of(text).code)
     return {
-        word[:STEM] for word in tokens(_DATE.sub(" ", text)) if word not in common and not _SAYS_NOTHING.fullmatch(word)
+        beginning(word)
+        for word in tokens(_DATE.sub(" ", text))
+        if word not in common and not _SAYS_NOTHING.fullmatch(word)
     }
