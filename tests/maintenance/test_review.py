@@ -102,6 +102,27 @@ async def test_what_may_contradict_is_shown_and_never_merged(
         assert finding["propose"] == {"action": "forget", "ids": [older], "replaced_by": [newer]}
 
 
+@pytest.mark.parametrize(
+    ("one", "other", "found"),
+    [
+        ("On 3 May I took the night train to Porto.", "On 12 June I took the night train to Lisbon.", 0),
+        ("2025-05-03: the night train to Porto was late.", "2025-06-12: the night train to Lisbon was late.", 0),
+        ("Am 3. Mai nahm ich den Nachtzug nach Porto.", "Am 12. Juni nahm ich den Nachtzug nach Lissabon.", 0),
+        ("The night train to Porto leaves on 3 May.", "The night train to Porto leaves on 5 May.", 1),
+        ("In May I took the night train to Porto.", "In June I took the night train to Lisbon.", 1),
+    ],
+)
+async def test_what_happened_on_different_days_is_no_contradiction(
+    client: Client, one: str, other: str, found: int
+) -> None:
+    for text in (one, other):
+        await remember(client, text)
+
+    answer = await review(client, "contradictions", threshold=0.6)
+
+    assert answer["found"] == {"contradictions": found}
+
+
 async def test_what_was_linked_as_contradicting_is_shown(client: Client) -> None:
     older = await remember(client, "The meeting room is upstairs.")
     newer = await remember(client, "Lena works from the garden.")

@@ -31,7 +31,7 @@ pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="there is no Chromium")
 KEEP = os.environ.get("PGENGRAM_TEST_SCREENSHOTS")  # a folder
 AXE = os.environ.get("PGENGRAM_TEST_AXE")  # axe.min.js, to check accessibility as well
 VIEWS = (
-    "/", "/news", "/settings", "/help", "/more", "/conversations?q=harbour", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/projects", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
+    "/", "/news", "/about?project=harbour", "/about?name=nobody", "/settings", "/help", "/more", "/conversations?q=harbour", "/?q=harbour", "/?q=zzz&tags=no-such-tag", "/timeline", "/projects", "/graph", "/graph?id={stripe}", "/clusters", "/cluster/{cluster}",
     "/map", "/review", "/review?find=contradictions", "/review?find=untagged", "/review?find=plan", "/trash", "/trash?status=archived",
     "/health", "/import", "/export", "/tokens", "/sign-ins", "/namespaces", "/new", "/memory/{stripe}", "/memory/{old}",
     "/compare/{one}/{other}", "/conversations", "/conversations?project=nowhere", "/conversation?client=claude-code&conversation=c-1",

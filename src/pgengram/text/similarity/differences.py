@@ -111,7 +111,7 @@ def _days(text: str) -> frozenset[str]:
     found = {found[0] for found in _IN_FIGURES.finditer(text)}
     for at in _BESIDE_MONTH.finditer(text.casefold()):
         before, word, after = at.groups()
-        if word in date_words() and (before or after):
+        if (word in date_words() or word == "may") and (before or after):  # "may" alone is too often no month
             found.add(f"{before or after} {word[:3]}")
     return frozenset(found)
 
