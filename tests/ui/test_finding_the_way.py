@@ -257,3 +257,28 @@ async def test_a_marked_sentence_of_a_conversation_becomes_a_memory_that_leads_b
     await page.get_by_role("link", name="a conversation with claude-code").click()
     await page.locator("#turn-700:target", has_text="It rains.").wait_for()
     await page.context.close()
+
+
+async def test_a_project_a_topic_and_a_name_have_a_page_that_reads_as_a_text(
+    browser: Browser, assistant: MemoryManager
+) -> None:
+    for content, kind, importance in (
+        ("The lantern of Skerry was lit on 3 March.", "observation", 0.5),
+        ("Skerry gets a lamp of gas.", "decision", 0.5),
+        ("Skerry is a rock with one house.", "fact", 0.4),
+        ("Keeper Ines runs Skerry.", "person", 0.9),
+    ):
+        new = NewMemory.model_validate(
+            {"content": content, "kind": kind, "importance": importance, "project": "skerry"}
+        )
+        await assistant.create_memory(new)
+    page = await browser.open("/about?project=skerry")
+    assert await page.locator("main section h2").all_inner_texts() == ["In short", "Decisions", "What happened"]
+    told = await page.locator(".account .content").all_inner_texts()
+    assert told[:2] == ["Keeper Ines runs Skerry.", "Skerry is a rock with one house."]
+
+    await page.goto(browser.base + "/?q=Ines")
+    await page.get_by_role("link", name="all about “Ines”").click()
+    await page.get_by_role("heading", name="Ines", exact=True).wait_for()
+    assert await page.locator(".account .content").all_inner_texts() == ["Keeper Ines runs Skerry."]
+    await page.context.close()

@@ -31,7 +31,7 @@ from pgengram.inputs import Change, NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets import reviewing
 from pgengram.settings import Settings
-from pgengram.ui.pages.markup import excerpt
+from pgengram.ui.pages.markup import excerpt, markdown
 from pgengram.ui.pages.routes import Pages
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.islands import region_names
@@ -109,6 +109,12 @@ async def inside(look: ViewService) -> AsyncIterator[httpx.AsyncClient]:
         ("/sign-ins", "this browser"),
         ("/conversations", "1 conversation with 3 turns"),
         ("/receipts", "Mara moved billing to Stripe."),
+        ("/about?project=harbour", "<h2>Decisions</h2>"),
+        ("/about?name=nobody+at+all", "Nothing is remembered about this"),
+        ("/news", "Mark as seen"),
+        ("/settings", "Back up now"),
+        ("/help/forget-and-erase", "← Help"),
+        ("/more", "Receipts"),
     ],
 )
 async def test_every_view_shows_what_it_is_for(ui: Ui, path: str, expected: str) -> None:
@@ -507,6 +513,8 @@ def test_a_hit_is_shown_without_the_marks_of_markdown() -> None:
     text = "## Plan\n\n- **two** *old* maps\n- `draw(3)` on 3. May\n\n```py\nx = a * b\n```"
 
     assert excerpt(text) == "Plan two old maps draw(3) on 3. May x = a * b"
+    assert excerpt("| Town | Day |\n| --- | :-: |\n| Bern | Monday |\n\n- [x] a | b") == "Town, Day Bern, Monday a | b"
+    assert 'disabled checked aria-label="done"> buy' in markdown("- [ ] call\n- [x] buy")
 
 
 async def test_a_map_that_newer_ones_have_replaced_says_so(ui: Ui) -> None:

@@ -21,8 +21,11 @@ LEAST_STEM: Final = 3
 ENDINGS: Final = ("ingly", "edly", "ations", "ation", "ings", "ing", "ies", "ic", "ed", "es", "ly", "y", "s", "e")
 NAMES_FILE: Final = re.compile(r"\S*[./]\w")  # a message that begins with the name of a file, which stays as it is
 MARKS: Final = re.compile(
-    r"^ {0,3}(?:(?:#{1,6}|[-*+>]) +|(?:```|~~~).*$)|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)", re.MULTILINE
+    r"^ {0,3}(?:#{1,6} +|[-*+>] +(?:\[[ xX]\] +)?|(?:```|~~~).*$)|^ *\|(?: *:?-+:? *\|)+ *$|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)",
+    re.MULTILINE,
 )
+ROW: Final = re.compile(r"^ *\|(.*)\| *$", re.MULTILINE)  # of a table
+TASK: Final = re.compile(r"(<li[^>]*>\s*(?:<p[^>]*>)?)\[([ xX])\] ")
 WORD: Final = re.compile(r"\w+")
 CALLS: Final = (  # what an assistant is told of its arguments and calls, and what whoever is at the page is told
     (r"^(\w+)\[\d+\] ", r"\1 "),
@@ -62,8 +65,19 @@ def markdown(text: str) -> Markup:
     used = {level: place for place, level in enumerate(sorted(set(re.findall(r"<h([1-6])>", html))), 2)}
     html = re.sub(r"(?<=<)(/?)h([1-6])(?=>)", lambda found: f"{found[1]}h{min(6, used[found[2]])}", html)
     html = re.sub(r"<(p|h[2-6]|ul|ol|blockquote|table)>", r'<\1 dir="auto">', html)
+    html = TASK.sub(_task, html)
     html = html.replace("<pre>", '<pre tabindex="0">')
     return Markup(html.replace("<a href=", '<a rel="noreferrer noopener" target="_blank" href='))  # noqa: S704
+
+
+def _row(found: re.Match[str]) -> str:
+    return ", ".join(cell.strip() for cell in found[1].split("|"))
+
+
+def _task(found: re.Match[str]) -> str:
+    done = found[2] != " "
+    state = 'checked aria-label="done"' if done else 'aria-label="to do"'
+    return f'{found[1]}<input type="checkbox" disabled {state}> '
 
 
 def on_page(text: str) -> str:
@@ -78,7 +92,7 @@ def excerpt(text: str, query: str = "") -> str:
     """Return the part of a text that holds the first word that was looked for, on one line and without Markdown's
     marks.
     """
-    line = one_line(MARKS.sub("", text))
+    line = one_line(ROW.sub(_row, MARKS.sub("", text)))
     if len(line) <= EXCERPT:
         return line
     first = next((start for start, _ in _found(line, query)), 0)

@@ -46,15 +46,16 @@ class NewsPages(PageApplication):
         """Show what happened since the last visit; a line of it alone for the first page."""
         ended, now = self._last_visit(request)
         rows = await self.views.news(datetime.fromtimestamp(ended, UTC))
+        part = request.headers.get("hx-target") == "news"
         if rows is None:
-            return self._waiting(request, "/news", "Looking at what happened")
+            return Response(status_code=204) if part else self._waiting(request, "/news", "Looking at what happened")
         actors = Counter(row["actor"] or "" for row in rows)
         chosen = request.query_params.get("by")
         shown = [row for row in rows if chosen is None or (row["actor"] or "") == chosen]
         counts = Counter(GROUPS.get(row["operation"], "changed") for row in shown)
         given: dict[str, Any] = {"since": ended, "counts": counts, "in_all": rows[0]["in_all"] if rows else 0}
         given["first"] = not cookie_of(request.headers, self._visits)
-        if request.headers.get("hx-target") == "news":
+        if part:
             return self._note_visit(self._page("_news.html", **given), ended, now)
         memories = await self.views.changes.rows(list({row["id"]: None for row in shown}))
         given |= {"rows": shown, "memories": memories, "actors": actors, "chosen": chosen}

@@ -45,6 +45,7 @@ NEW: Final = ("content", "kind", "project", "tags", "occurred_at", "importance")
 LINKS: Final = 20  # neighbours of one memory
 MEMBERS: Final = 50
 MOST_NEWS: Final = 200
+NEWS_PATIENCE_S: Final = 5.0  # it comes beside the list, which doesn't wait for it
 REVIEW_FRESH_S: Final = 300.0
 FACETS_STALE_S: Final = 60.0
 COUNT_FRESH_S: Final = 2.0  # others store meanwhile
@@ -188,7 +189,9 @@ class ViewService:
     async def news(self, since: datetime) -> list[Row] | None:
         """Return what others did since a moment, the latest first; None while it is looked for."""
         read = partial(ui_queries.news, since=since, own=PAGE_ACTOR, limit=MOST_NEWS)
-        return await self.cache.get(("news", since), lambda: self.manager.store.read_transaction(read), fresh_s=0.0)
+        return await self.cache.get(
+            ("news", since), lambda: self.manager.store.read_transaction(read), fresh_s=0.0, patience_s=NEWS_PATIENCE_S
+        )
 
     async def assistants(self) -> list[Row]:
         """Return the programs that stored memories, each with how many there are and when it stored the last."""
