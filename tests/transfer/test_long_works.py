@@ -122,3 +122,25 @@ async def test_works_of_an_answer_that_was_generated_again_go_with_it(
     assert claude_ai == ["a plan?", "[plan.md]\nby train"]
     assert (with_map[-1], said(database)["c-1"][-1]) == ("[map]\na map", "no map")
     assert "[map]\na map" not in said(database)["c-1"]
+
+
+async def test_of_a_work_in_messages_without_names_the_last_state_alone_is_kept_in_either_order(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    made = [text("by ferry"), artifact("create", title="plan.md", content="# Day 1\nkittiwake")]
+    changed = [text("changed"), artifact("update", old_str="kittiwake", new_str="guillemot")]
+    files = []
+    for number, messages in enumerate([[made], [made, changed]]):
+        [conversation] = exported(*messages)
+        unnamed = [
+            {name: value for name, value in one.items() if name != "uuid"} for one in conversation["chat_messages"]
+        ]
+        files.append(
+            zipped(tmp_path / f"{number}.zip", conversations__json=[{**conversation, "chat_messages": unnamed}])
+        )
+
+    for order in (files, files[::-1]):
+        database.rows("DELETE FROM conversations")
+        for path in order:
+            await imported(manager, path)
+        assert sorted(said(database)["c-1"]) == sorted(["by ferry", "changed", "[plan.md]\n# Day 1\nguillemot"])

@@ -70,17 +70,18 @@ def _turns(record: Record) -> Iterator[Said | Left]:
             continue
         time = times[number] or time
         id_ = message["uuid"] if named else ""
+        work_id = id_ or f"{conversation.id} {number}"
         role, text = _said(message)
         if role != "tool" or number not in works.changed:
             yield said_or_left(
                 place, conversation, number, role, text, time, id_=id_, withdrawn=number in left
             )  # fmt: skip
         for name, work in works.finished_in(number).items():
-            yield said_or_left(place, conversation, number, "assistant", work, time, id_=f"{id_} {name}" if id_ else "")
+            yield said_or_left(place, conversation, number, "assistant", work, time, id_=f"{work_id} {name}")
         outdated = of_all_branches.changed.get(number, []) if number in left else works.outdated_in(number)
-        for name in dict.fromkeys(outdated) if id_ else ():  # an earlier export may have had it as it was then
+        for name in dict.fromkeys(outdated):  # an earlier export may have had it as it was then
             yield said_or_left(
-                place, conversation, number, "assistant", name, time, id_=f"{id_} {name}", withdrawn=True
+                place, conversation, number, "assistant", name, time, id_=f"{work_id} {name}", withdrawn=True
             )
 
 
