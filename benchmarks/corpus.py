@@ -36,6 +36,7 @@ ADVERSARIAL = 5  # LoCoMo's category of questions about what nobody said
 TURN_ID = re.compile(r"D\d+:\d+")
 SENTENCES = 499  # of QAMR
 SEED = 1
+LEAST_TYPED, MOST_TYPED = 7, 24  # letters of a word that is typed; longer ones are phrases of a language without spaces
 
 Need = Literal["any", "half", "all", "share"]
 Group = Literal["answerable", "unanswerable", "idle"]
@@ -212,6 +213,26 @@ def probe() -> Iterator[World]:
             queries = [(row["question"], {place}) for place, row in enumerate(of[other])]
             yield _texts("languages, own" if one == other else "languages, across", f"{one}, asked in {other}",
                          [row["memory"] for row in of[one]], queries, shared=one)  # fmt: skip
+
+
+def typed() -> Iterator[World]:
+    """Yield the memories of each language of the probe, looked for by their longest word as people type it: whole, its
+    beginning, or with a slip.
+    """
+    with PROBE.open(encoding="utf-8", newline="") as file:
+        rows = list(csv.DictReader(file, delimiter="\t", quoting=csv.QUOTE_NONE))
+    of: dict[str, list[str]] = {}
+    for row in rows:
+        of.setdefault(row["language"], []).append(row["memory"])
+    for language, texts in of.items():
+        queries = []
+        for place, text in enumerate(texts):
+            word = max(re.findall(r"[^\W\d_]+", text), key=len)
+            if LEAST_TYPED <= len(word) <= MOST_TYPED:
+                slip = word[:3] + word[4] + word[3] + word[5:]
+                wanted = {other for other, its in enumerate(texts) if word.lower() in its.lower()}
+                queries.append(((word, word[: len(word) * 2 // 3], slip)[place % 3].lower(), wanted))
+        yield _texts("typed words", f"{language}, typed", texts, queries, shared=language)
 
 
 def xquad(folder: Path) -> Iterator[World]:

@@ -11,7 +11,7 @@ import math
 import pickle
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +23,9 @@ from numpy.typing import NDArray
 
 from pgengram.search import ranking
 from pgengram.search.candidates import HIDDEN
+from pgengram.search.results.evidence import JUDGED, Signals, level, signals, way_of
+from pgengram.search.weights import WEIGHTS
+from pgengram.search.weights import weights as stored
 
 RIDGE = 0.003
 STEPS = 30
@@ -30,6 +33,7 @@ SHARPNESS = 12.0  # of the softmax; it decides how large the weights are
 BEGIN = {"meaning": 0.6, "words": 0.35}
 LIMIT = 10
 MODES = ("auto", "text", "semantic")
+OWN = "own corpus"  # whose questions without an answer also stand against those of sets that have none
 Floats = NDArray[np.float64]
 
 
@@ -64,7 +68,7 @@ class Seen:
     @property
     def features(self) -> Floats:
         """Shape (candidates, features), of what is fitted."""
-        return np.column_stack([self.noted.columns[name] for name in ranking.weights()])
+        return np.column_stack([self.noted.columns[name] for name in stored("ranking")])
 
     @property
     def right(self) -> NDArray[np.bool_]:
@@ -88,7 +92,7 @@ def noting() -> Iterator[list[Noted]]:
     def note_scored(columns: dict[str, Floats], rows: list[Any]) -> Floats:
         fits = scored(columns, rows)
         if rows[0]["found_by"] != HIDDEN:
-            fitted = sum(weight * columns[name] for name, weight in ranking.weights().items())
+            fitted = sum(weight * columns[name] for name, weight in stored("ranking").items())
             latest.columns, latest.others = columns, fits - fitted
             latest.ids = [str(row["id"]) for row in rows]
         return fits
@@ -173,7 +177,7 @@ class Sample:
 
 def fitted(sample: Sample, left_out: Sequence[str] = ()) -> Floats:
     """Return the weights that fit, those of the names left out being 0; by Newton's method."""
-    names = [*ranking.weights()]
+    names = [*stored("ranking")]
     kept = np.flatnonzero(np.isfinite(sample.spread) & ~np.isin(names, left_out))
     weights = np.array([BEGIN.get(name, 0.0) for name in names]) * np.where(
         np.isfinite(sample.spread), sample.spread, 0
@@ -209,12 +213,12 @@ def table_of(seen: Sequence[Seen]) -> tuple[dict[str, float], dict[str, dict[str
     """Return the weights fitted on everything, and what is found with the weights of the ranking, with these, on each
     data set with those fitted without it, and without each feature.
     """
-    names = [*ranking.weights()]
+    names = [*stored("ranking")]
     whole = Sample.of(seen)
-    weights = fitted(whole)
+    found = fitted(whole)
     rows = {
-        "of the ranking": found_with(np.array([*ranking.weights().values()]), seen),
-        "fitted on all": found_with(weights, seen),
+        "of the ranking": found_with(np.array([*stored("ranking").values()]), seen),
+        "fitted on all": found_with(found, seen),
     }
     of_set: dict[str, list[Seen]] = defaultdict(list)
     for one in seen:
@@ -227,11 +231,168 @@ def table_of(seen: Sequence[Seen]) -> tuple[dict[str, float], dict[str, dict[str
         rows[f"without {name}, data set left out"] = {
             data: found_with(fitted(sample, [name]), of_set[data])[data] for data, sample in without.items()
         }
-    return {name: round(float(weight), 3) for name, weight in zip(names, weights, strict=True)}, rows
+    return {name: round(float(weight), 3) for name, weight in zip(names, found, strict=True)}, rows
 
 
-def keep(weights: dict[str, float], embedder: str) -> None:
-    """Write the weights where the ranking reads them."""
-    ranking.WEIGHTS.write_text(
-        json.dumps({"embedder": embedder, "weights": weights}, indent=1) + "\n", encoding="utf-8"
+# ----------------------------------------------------------------------------------------------- is there an answer?
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """What tells of one question whether it has an answer; rivals: the fits of its hits less that of the best, and which
+    of them answer.
+    """
+
+    data: str
+    group: str
+    way: str
+    signals: Signals
+    no_claim: bool
+    rivals: Floats
+    right: NDArray[np.bool_]
+
+
+def judged(seen: Iterable[Seen]) -> list[Judged]:
+    """Return the signals of questions that were noted."""
+    found = []
+    for one in seen:
+        matches = [hit.match for hit in one.noted.hits if hit.match is not None]
+        if matches and not matches[0].is_named:
+            long_talk = sum(match.is_of_long_talk for match in matches[:JUDGED])
+            told = signals(one.noted.asked, one.noted.hits, one.noted.field)
+            found.append(
+                Judged(
+                    one.data,
+                    one.group,
+                    way_of(one.noted.asked, matches),
+                    told,
+                    2 * long_talk > len(matches[:JUDGED]),
+                    np.array([match.fit for match in matches]) - one.noted.field.best_fit,
+                    np.array([key in one.query.wanted for key in one.hit_keys]),
+                )
+            )
+    return found
+
+
+def logistic(table: Floats, answers: Floats, share: Floats, ridge: float = RIDGE) -> Floats:
+    """Return the weights of a logistic formula, the first of them the constant's, by Newton's method.
+
+    Args:
+        table: shape (questions, signals), without a column for the constant.
+        answers: 1 or 0, of each.
+        share: how much each counts; together 1.
+        ridge: on the weights of signals as multiples of their spread.
+    """
+    spread = np.where(table.std(0) > 1e-9, table.std(0), 1.0)
+    scaled = np.column_stack([np.ones(len(table)), table / spread])
+    weights = np.zeros(scaled.shape[1])
+    pulls = ridge * np.r_[1e-9, np.ones(table.shape[1])]
+    for _ in range(STEPS):
+        chance = 1 / (1 + np.exp(-np.clip(scaled @ weights, -30, 30)))
+        slope = scaled.T @ (share * (chance - answers)) + pulls * weights
+        curve = (scaled * (share * chance * (1 - chance))[:, None]).T @ scaled + np.diag(pulls)
+        weights = weights - np.linalg.solve(curve, slope)
+    return np.r_[weights[0], weights[1:] / spread]
+
+
+def _shares(its: Sequence[Judged]) -> Floats:
+    """Return how much each question counts: each data set as much as any other, and in it those with an answer as much as
+    those without.
+    """
+    counts = Counter((one.data, one.group == "answerable") for one in its)
+    shares = np.array([1 / counts[one.data, one.group == "answerable"] for one in its])
+    return np.asarray(shares / shares.sum())
+
+
+def _is_of_topic(one: Judged) -> bool:
+    """Whether it tells if the memories tell of the topic: a question about the wrong speaker has its topic there."""
+    return not one.no_claim and (one.group != "unanswerable" or one.signals.speaker is None)
+
+
+def fitted_evidence(its: Sequence[Judged]) -> dict[str, Any]:
+    """Return the weights of the evidence for one way of searching, and how sharp the chances of hits are."""
+    both = {one.data for one in its} & {one.data for one in its if one.group != "answerable"}
+    of_topic = [replace(one, data=one.data if one.data in both else OWN) for one in its if _is_of_topic(one)]
+    table = np.array([one.signals[:-1] for one in of_topic])
+    answers = np.array([one.group == "answerable" for one in of_topic], dtype=float)
+    found = logistic(table, answers, _shares(of_topic))
+    weights = dict(zip(("constant", *Signals._fields[:-1]), map(float, found), strict=True))
+    return {"weights": weights, "speaker": _fitted_speaker(its, weights), "sharpness": _fitted_sharpness(its)}
+
+
+def topic(weights: dict[str, float], found: Signals) -> float:
+    """Return the probability that the memories tell of the topic."""
+    odds = weights["constant"] + sum(weights[name] * getattr(found, name) for name in Signals._fields[:-1])
+    return float(1 / (1 + math.exp(-odds)))
+
+
+def _fitted_speaker(its: Sequence[Judged], weights: dict[str, float]) -> dict[str, float] | None:
+    """Return the weights of the lead of the one named speaker, given the topic's; by descent, as there are two."""
+    named = [one for one in its if one.signals.speaker is not None and one.group in ("answerable", "unanswerable")]
+    if len({one.group for one in named}) < 2:
+        return None
+    ahead = np.array([one.signals.speaker for one in named], dtype=float)
+    about = np.array([topic(weights, one.signals) for one in named])
+    answers = np.array([one.group == "answerable" for one in named])
+    share, found = _shares(named), np.array([1.0, 10.0])
+    for _ in range(4_000):
+        chance = 1 / (1 + np.exp(-(found[0] + found[1] * ahead)))
+        whole = np.clip(about * chance, 1e-9, 1 - 1e-9)
+        pull = share * np.where(answers, -(1 - chance), whole * (1 - chance) / (1 - whole))
+        found = found - np.array([1.0, 30.0]) * np.array([pull.sum(), (pull * ahead).sum()])
+    return {"constant": float(found[0]), "lead": float(found[1])}
+
+
+def _fitted_sharpness(its: Sequence[Judged]) -> float:
+    """Return the sharpness of the softmax over fits that makes the answers likeliest."""
+    known = [one for one in its if one.group == "answerable" and one.right.any()]
+    share = _shares(known)
+
+    def loss(sharpness: float) -> float:
+        chances = [np.exp(sharpness * one.rivals) for one in known]
+        return float(
+            sum(w * -math.log(c[one.right].sum() / c.sum()) for w, c, one in zip(share, chances, known, strict=True))
+        )
+
+    return min(np.arange(2.0, 40.5, 0.5), key=loss) if known else SHARPNESS
+
+
+def evidence_table(its: Sequence[Judged]) -> dict[str, dict[str, str]]:
+    """Return for each data set the AUC and the levels of its groups, with weights fitted without it."""
+    rows = {}
+    for data in dict.fromkeys(one.data for one in its):
+        fit = fitted_evidence([one for one in its if one.data != data])
+        speaker = fit["speaker"] or fitted_evidence(its)["speaker"]
+        chances: dict[str, list[float]] = defaultdict(list)
+        for one in (one for one in its if one.data == data and not one.no_claim):
+            chance = topic(fit["weights"], one.signals)
+            if speaker and one.signals.speaker is not None:
+                chance /= 1 + math.exp(-(speaker["constant"] + speaker["lead"] * one.signals.speaker))
+            chances[one.group].append(chance)
+        sure = chances["answerable"]
+        rows[data] = {
+            f"AUC {group}": f"{auc(sure, its_):.2f}" for group, its_ in chances.items() if group != "answerable"
+        }
+        rows[data] |= {f"{group}: strong/weak/none": _levels(its_) for group, its_ in chances.items()}
+    return rows
+
+
+def auc(positive: Sequence[float], negative: Sequence[float]) -> float:
+    """Return the chance that one of `positive` is greater than one of `negative`; equal ones count half."""
+    if not positive or not negative:
+        return math.nan
+    wins = sum((p > n) + (p == n) / 2 for p in positive for n in negative)
+    return wins / (len(positive) * len(negative))
+
+
+def _levels(chances: Sequence[float]) -> str:
+    return "/".join(str(sum(level(chance) == name for chance in chances)) for name in ("strong", "weak", "none"))
+
+
+def keep(found: dict[str, Any], embedder: str) -> None:
+    """Write weights where the search reads them, rounded to three digits; parts that were not fitted stay."""
+    before = json.loads(WEIGHTS.read_text(encoding="utf-8"))
+    rounded = json.loads(
+        json.dumps(before | {"embedder": embedder} | found), parse_float=lambda text: round(float(text), 3)
     )
+    WEIGHTS.write_text(json.dumps(rounded, indent=1) + "\n", encoding="utf-8")

@@ -2,7 +2,7 @@
 
     python benchmarks/retrieval.py [FILE or FOLDER ...] [--questions N] [--only WORD ...] [--fit] [--json PATH]
 
-The own corpus and the probe in eight languages are always asked; corpus.py names the others that are understood. Each world (a
+The own corpus, the probe in eight languages and words as people type them are always asked; corpus.py names the others that are understood. Each world (a
 conversation, a chat, some weeks) has a namespace of its own and is stored through the manager as a client's calls would
 be; sessions with a date are moved to it. Baselines score every text: cosine (of the question's vector and the nearest part's),
 BM25 (k1 1.2, b .75, PostgreSQL's stems), and .6 · cosine + .4 · BM25 as a share of the best.
@@ -38,8 +38,8 @@ from typing import Any
 import fitting
 import numpy as np
 import psycopg
-from corpus import CORPUS, Query, Session, World, probe, shift, worlds
-from fitting import recall
+from corpus import CORPUS, Query, Session, World, probe, shift, typed, worlds
+from fitting import auc, recall
 from numpy.typing import NDArray
 from rich.console import Console
 from rich.progress import Progress
@@ -294,14 +294,6 @@ def ndcg(query: Query, hits: Sequence[str]) -> float:
     return gain / sum(1 / math.log2(place + 2) for place in range(min(LIMIT, len(query.wanted))))
 
 
-def auc(positive: Sequence[float], negative: Sequence[float]) -> float:
-    """Return the chance that one of `positive` is greater than one of `negative`; equal ones count half."""
-    if not positive or not negative:
-        return math.nan
-    wins = sum((p > n) + (p == n) / 2 for p in positive for n in negative)
-    return wins / (len(positive) * len(negative))
-
-
 def found_by(ranker: str, its: Sequence[Answered]) -> dict[str, Any]:
     """Return the measures of one ranker on one data set."""
     pairs = [(one.query, one.hits[ranker]) for one in its if one.group == "answerable" and ranker in one.hits]
@@ -404,7 +396,7 @@ def measured(answers: Sequence[Answered], filled: Sequence[Filled]) -> dict[str,
 
 def chosen(paths: Sequence[Path], only: Sequence[str]) -> list[World]:
     """Return the worlds of the files and the own ones, of data sets whose name holds one of the words."""
-    found = [one for path in paths for one in worlds(path)] + [*worlds(CORPUS), *probe()]
+    found = [one for path in paths for one in worlds(path)] + [*worlds(CORPUS), *probe(), *typed()]
     return [one for one in found if not only or any(word.lower() in one.data.lower() for word in only)]
 
 
@@ -456,10 +448,21 @@ async def capture(filled: Filled, other: World | None, most: int) -> list[fittin
 
 def fit(seen: Sequence[fitting.Seen], embedder: str, screen: Console) -> None:
     """Print what weights fitted with and without each data set and feature find, and keep those fitted on all."""
-    weights, rows = fitting.table_of([one for one in seen if one.mode == "auto" and one.group == "answerable"])
+    ranking, rows = fitting.table_of([one for one in seen if one.mode == "auto" and one.group == "answerable"])
     screen.print(table("R@1 / R@10, of the ranking alone", rows))
-    screen.print(weights)
-    fitting.keep(weights, embedder)
+    found: dict[str, Any] = {"ranking": ranking, "sharpness": {}, "evidence": {}}
+    for mode in fitting.MODES:
+        its = fitting.judged(one for one in seen if one.mode == mode)
+        evidence_of = fitting.fitted_evidence(its)
+        found["sharpness"][mode] = evidence_of["sharpness"]
+        if mode != "semantic":  # which has the signals of auto
+            found["evidence"][mode] = evidence_of["weights"]
+        if mode == "auto" and evidence_of["speaker"]:
+            found["speaker"] = evidence_of["speaker"]
+        screen.print(table(f"is there an answer? data set left out, mode {mode}", fitting.evidence_table(its)))
+    found["sharpness"]["auto"] = fitting.SHARPNESS
+    screen.print(found)
+    fitting.keep(found, embedder)
 
 
 def show_misses(answers: Iterable[Answered]) -> None:

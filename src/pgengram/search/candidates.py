@@ -20,7 +20,7 @@ HIDDEN_LOOKED_AT: Final = 1_000  # the latest of them
 FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
 LEAST_SHARE: Final = 0.7  # of a term's weight that a memory of three times the usual length gets for having it once
 SEEDS: Final = 60  # best candidates whose neighbours are looked at
-STORED_THEN: Final = 0.5  # what was stored in a time that is asked for happened then more likely than not
+PERHAPS: Final = 0.5  # what was only stored in a time that is asked for, or happened in it if the year is the one meant
 MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
@@ -282,7 +282,7 @@ def by_period() -> str:
     then = "clock.at >= p.start AND clock.at < p.until"
     return f"""CASE WHEN %(starts)s::timestamptz[] = '{{}}' THEN 0 ELSE coalesce((SELECT max(p.fit * CASE
       WHEN m.occurred_at IS NOT NULL AND {then} OR m.content ~* p.written THEN 1
-      WHEN m.occurred_at IS NULL AND {then} THEN {STORED_THEN} END)
+      WHEN m.occurred_at IS NULL AND {then} THEN {PERHAPS} END)
     FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[], %(fits)s::double precision[])
       AS p(start, until, written, fit), (SELECT {BY_CLOCK} AS at) AS clock), 0) END"""
 

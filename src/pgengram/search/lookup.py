@@ -23,6 +23,7 @@ from pgengram.text.lexical.words import hashed, words
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
+ALIKE: Final = 3  # first letters of a name and what it is in English
 WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering

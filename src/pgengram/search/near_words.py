@@ -16,8 +16,7 @@ READ: Final = 10_000  # latest memories whose words are known
 GOOD_FOR_S: Final = 60.0
 MAX_NAMESPACES: Final = 8
 LEAST_LETTERS: Final = 4  # of a beginning or a part; fewer begin and stand in too many words
-LEAST_MISSPELT: Final = 6  # shorter words have others at a distance of one that mean something else
-LETTERS_EACH_SLIP: Final = 5  # a slip in six letters, two in ten
+LETTERS_EACH_SLIP: Final = 5  # a slip from six letters on, two from eleven; shorter words have others beside them
 MOST: Final = 5  # words meant by one that was typed
 
 # The texts of the latest memories; uses memories_pkey from its end.
@@ -67,7 +66,7 @@ def _distance(typed: str, word: str) -> tuple[int, int] | None:
     apart = len(word) - len(typed)
     if apart > 0 and typed in word:
         return (0 if word.startswith(typed) else 1), apart
-    slips = (len(typed) - 1) // LETTERS_EACH_SLIP if len(typed) >= LEAST_MISSPELT else 0
+    slips = (len(typed) - 1) // LETTERS_EACH_SLIP
     if abs(apart) > slips or typed[0] != word[0]:
         return None
     needed = slips_between(typed, word, slips)

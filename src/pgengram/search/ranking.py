@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from functools import cache
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 from pgengram.fields import MAX_LIMIT
 from pgengram.search import conflicts, what_holds
 from pgengram.search.asked import Asked
-from pgengram.search.candidates import CANDIDATES, HIDDEN, adding, rarest, searched, set_for_index, statement
+from pgengram.search.candidates import CANDIDATES, HIDDEN, PERHAPS, adding, rarest, searched, set_for_index, statement
 from pgengram.search.features import Candidates, Terms, best_words, features
 from pgengram.search.filters import WITH_ACTIVATION
 from pgengram.search.results.budget import LIST_FLOOR
-from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, asks_for_older, judge
+from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, judge, lead, way_of
 from pgengram.search.results.hits import HIT_COLUMNS, Hit, Hits, Match, hits_of
 from pgengram.search.times.dates import written
 from pgengram.search.vector_index import Embedded, VectorIndex
+from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row, Transaction
 
 if TYPE_CHECKING:
@@ -28,9 +26,7 @@ if TYPE_CHECKING:
 
     from pgengram.search.features import Numbers
 
-MEANING_ALONE, WORDS_ALONE = 0.6, 0.25  # of what a hit is worth by itself, when it is asked whether one answers
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
-WEIGHTS: Final = Path(__file__).parent / "weights.json"  # fitted by benchmarks/retrieval.py --fit
 # No data set tells these: what happened in the time that is asked for; what matters more now; and of what says nearly
 # the same the newer.
 WEIGHT_PERIOD: Final = 0.25
@@ -50,12 +46,6 @@ FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND m.
 """
 
 
-@cache
-def weights() -> dict[str, float]:
-    """Return what each feature counts."""
-    return dict(json.loads(WEIGHTS.read_text(encoding="utf-8"))["weights"])
-
-
 def scored(columns: dict[str, Numbers], rows: list[Row]) -> Numbers:
     """Return the score of each candidate: the weighted sum of its features, and of what no data set tells."""
     import numpy as np
@@ -63,7 +53,7 @@ def scored(columns: dict[str, Numbers], rows: list[Row]) -> Numbers:
     periods, relevance, days = (np.array([row[name] for row in rows]) for name in ("period", "relevance", "age_days"))
     recency = 0.5 ** (np.maximum(days, 0) / RECENCY_HALF_LIFE_DAYS)
     usual = WEIGHT_PERIOD * periods + WEIGHT_RELEVANCE * relevance + WEIGHT_RECENCY * recency
-    return np.asarray(usual + sum(weight * columns[name] for name, weight in weights().items()))
+    return np.asarray(usual + sum(weight * columns[name] for name, weight in weights("ranking").items()))
 
 
 def parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
@@ -89,7 +79,7 @@ def parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],
         "written": [written(period) for period in parsed.periods],
-        "fits": [1.0 if period.sure else 0.5 for period in parsed.periods],
+        "fits": [1.0 if period.sure else PERHAPS for period in parsed.periods],
         "mean_length": asked.mean_length,
         "vector": embedded.parameter,
         "named": asked.ids,
@@ -123,7 +113,7 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     ordered, first, last = _stretch(asked, offset)
     found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches[: question.limit])
     if ordered and model is not None and not asked.ids:
-        found = await what_holds.current_first(tx, found, model.id, asks_for_older(asked))
+        found = await what_holds.current_first(tx, found, model.id, asked)
     answered, evidence = judge(asked, found, best.field)
     found = found[offset - first :][: question.limit]
     await conflicts.note(tx, found)
@@ -155,11 +145,10 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float)
         return _Ranked([], Field())
     question = asked.parsed.question
     columns = features(found, terms, {*asked.speakers}, most, asks_when=asked.parsed.wants_time)
-    standalone = MEANING_ALONE * columns["meaning"] + WORDS_ALONE * columns["words"]
-    if question.mode == "semantic":
-        fit = standalone = columns["meaning"]
-    else:
-        fit = columns["words"] if question.mode == "text" else scored(columns, found.rows)
+    if np.isnan(found.similarity).all():  # without vectors words stand for meaning, too
+        columns["meaning"] = columns["words"]
+    alone = {"semantic": columns["meaning"], "text": columns["words"]}
+    fit = alone[question.mode] if question.mode in alone else scored(columns, found.rows)
     is_named = np.array([id_ in asked.ids for id_ in found.ids])
     fit = np.where(is_named, fit.max() + 1, fit)
     least = -2.0 if question.min_similarity is None else question.min_similarity
@@ -167,8 +156,6 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float)
     why = {"near_by": columns["shown_near_by"], "heard": columns["shown_heard"], "voice": columns["speaker"],
            "period": np.array([row["period"] for row in found.rows])}  # fmt: skip
     order = sorted(np.flatnonzero(allowed), key=lambda place: (fit[place], found.ids[place]), reverse=True)
-    nearest = np.sort(found.similarity[~np.isnan(found.similarity)])[::-1][:CANDIDATES]
-    field = Field(float(fit.max()), *((float(nearest[0]), float(nearest.mean()), len(nearest)) if len(nearest) else ()))
     matches = [
         (
             found.ids[place],
@@ -178,14 +165,17 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float)
                 words=float(columns["words"][place]),
                 found_by=found.rows[place]["found_by"],
                 why={name: float(column[place]) for name, column in why.items() if column[place]},
-                standalone=float(standalone[place]),
+                standalone=float(columns["base"][place]),
                 is_named=bool(is_named[place]),
                 is_of_long_talk=bool(columns["is_long"][place]),
             ),
         )
         for place in order
     ]
-    return _Ranked(matches, field)
+    best = float(fit.max())
+    sharpness = weights("sharpness")[way_of(asked, [match for _, match in matches])]
+    nearest = np.sort(found.similarity[~np.isnan(found.similarity)])[::-1][:CANDIDATES]
+    return _Ranked(matches, Field(best, float(np.exp(sharpness * (fit - best)).sum()), lead(nearest)))
 
 
 async def _whole(tx: Transaction, *parts: Sequence[tuple[UUID, Match]]) -> list[list[Hit]]:

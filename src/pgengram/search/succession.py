@@ -5,7 +5,8 @@ It is judged by vectors, kinds and words, so it is never certain: nothing is cha
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import math
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from heapq import nlargest
@@ -13,6 +14,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.fields import SCOPE
+from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row
 from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import announces_change
@@ -21,24 +23,15 @@ from pgengram.text.similarity.differences import tokens
 from pgengram.text.similarity.subject import same_subject
 from pgengram.text.turn_features import TURN
 
-LEAST_COSINE: Final = 0.35  # below, two memories are about different things
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
-USUAL: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
-SAME_KIND: Final = 0.2
-SAME_THING: Final = 0.55  # cosine of two memories about one thing, of whose words half are the same
-HALF: Final = 0.5
-WORDS_REPEATED: Final = 3  # fewer are a name and what it is
-CHANGE: Final = 0.2  # the newer one announces a change
-COUNT: Final = 0.1  # they tell of another number of the same thing
-
-# What the evidence of `succeeds` is enough for, measured by benchmarks/retrieval.py: the rarer a false one has to be,
-# the more.
-HINTED: Final = 0.3  # asking whoever stores the newer one
-BEFORE: Final = 0.33  # standing before the older one
-NAMED: Final = 0.45  # calling the older one so
+ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
+HALF: Final = 0.5  # of the words of what was wanted, that an event says again
+# Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
+HINTED: Final = 0.1  # asking whoever stores the newer one
+BEFORE: Final = 0.2  # standing before the older one
+NAMED: Final = 0.5  # calling the older one so
+AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact
 MAX_REPLACED: Final = 3  # memories that a new one may change
-AS_GOOD: Final = 0.1  # less evidence than for the one that it surest succeeds: one change changes one fact
-
 LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
 
 Succession = tuple[UUID, UUID]  # newer, older
@@ -70,25 +63,20 @@ class Statement:
         )
 
 
-def comparable(one: Statement, other: Statement) -> bool:
-    """Whether one memory surely is about the same as another and may succeed it: they are of the same scope, and both
-    tell what is so.
-    """
-    return one.scope == other.scope and _may_be_comparable(one, other)
+def comparable(newer: Statement, older: Statement) -> bool:
+    """Whether one memory surely is about the same as another and may succeed it."""
+    return newer.scope == older.scope and newer.type != "episodic" and _may_be_comparable(newer, older)
 
 
-def _may_be_comparable(one: Statement, other: Statement) -> bool:
-    """Whether no part of two scopes differs, and both tell what is so.
+def _may_be_comparable(newer: Statement, older: Statement) -> bool:
+    """Whether no part of two scopes differs, and the older one tells what is so.
 
     A user, project or collection that one of them does not name may be the other's. An event has happened and a turn
     of a conversation was said, whatever is told later.
     """
-    return _of_one_scope(one, other) and all(told.type != "episodic" and not told.is_turn for told in (one, other))
-
-
-def _of_one_scope(one: Statement, other: Statement) -> bool:
-    pairs = zip(one.scope, other.scope, strict=True)
-    return one.speaker == other.speaker and all(None in pair or pair[0] == pair[1] for pair in pairs)
+    pairs = zip(newer.scope, older.scope, strict=True)
+    same = newer.speaker == older.speaker and all(None in pair or pair[0] == pair[1] for pair in pairs)
+    return same and older.type != "episodic" and not (newer.is_turn or older.is_turn)
 
 
 def crowding(cosines: Iterable[float]) -> float:
@@ -96,15 +84,14 @@ def crowding(cosines: Iterable[float]) -> float:
     memories are near to each other without being about the same.
     """
     nearest = nlargest(OTHERS, cosines)
-    return (sum(nearest) + USUAL * (OTHERS - len(nearest))) / OTHERS
+    return (sum(nearest) + ALONE * (OTHERS - len(nearest))) / OTHERS
 
 
 def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) -> float:
-    """Return the evidence that `newer` tells what holds now of what `older` tells; 0 where they are not comparable.
+    """Return the probability that `newer` tells what holds now of what `older` tells; 0 where they are not comparable.
 
-    cosine − crowded + 0.2 for the same kind + 0.2 for words of change + 0.1 for another number of the same thing, and at
-    least what a hint takes where they are near and half of the older one's words are said again: two memories of the same fact are nearer to each other than to any other (the correction of nearest neighbours for
-    crowded places by Conneau et al. 2018).
+    Two memories of the same fact are nearer to each other than to any other (the correction of nearest neighbours for
+    crowded places by Conneau et al. 2018). What was wanted may have happened: the bicycle that was for sale is sold.
 
     Args:
         newer: the statement told later.
@@ -112,25 +99,33 @@ def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) 
         cosine: of the two.
         crowded: the `crowding` of either, or the mean of both.
     """
-    same = cosine >= SAME_THING and _repeated(newer.content, older.content) >= HALF
-    if newer.type == "episodic" and same and _of_one_scope(newer, older) and not (newer.is_turn or older.is_turn):
-        return HINTED if older.type != "episodic" else 0.0  # what was wanted has happened: what was for sale is sold
-    if cosine < LEAST_COSINE or not _may_be_comparable(newer, older):
+    repeated = _repeated(newer.content, older.content)
+    if not _may_be_comparable(newer, older) or (newer.type == "episodic" and repeated < HALF):
         return 0.0
-    evidence = (
-        cosine
-        - crowded
-        + (SAME_KIND if newer.kind == older.kind else 0.0)
-        + CHANGE * announces_change(newer.content)
-        + COUNT * counts_otherwise(newer.content, older.content)
-    )
-    return max(evidence, HINTED) if same else evidence
+    signals = {
+        "same_kind": newer.kind == older.kind,
+        "change": announces_change(newer.content),
+        "count": counts_otherwise(newer.content, older.content),
+        "repeated": repeated,
+    }
+    return _probability(cosine, crowded, signals)
+
+
+def at_most(cosine: float, crowded: float) -> float:
+    """Return the most that `succeeds` may be, whatever two memories say."""
+    return _probability(cosine, crowded, dict.fromkeys(("same_kind", "change", "count", "repeated"), 1.0))
+
+
+def _probability(cosine: float, crowded: float, signals: Mapping[str, float]) -> float:
+    its = weights("succession")
+    known = {"constant": 1.0, "cosine": cosine, "crowding": crowded, **signals}
+    return 1 / (1 + math.exp(-sum(its[name] * value for name, value in known.items())))
 
 
 def _repeated(newer: str, older: str) -> float:
     """Return which share of the words that say something in an older text a newer one has, too."""
     said, again = map(_telling_words, (older, newer))
-    return len(said & again) / len(said) if len(said & again) >= WORDS_REPEATED else 0.0
+    return len(said & again) / len(said) if len(said & again) > 2 else 0.0  # two are a name and what it is
 
 
 def _telling_words(text: str) -> set[str]:
@@ -145,7 +140,7 @@ def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tup
     best: dict[UUID, float] = {}
     for (newer, _), evidence in found:
         best[newer] = max(best.get(newer, 0.0), evidence)
-    return [(pair, evidence) for pair, evidence in found if evidence >= best[pair[0]] - AS_GOOD]
+    return [(pair, evidence) for pair, evidence in found if evidence >= AS_GOOD * best[pair[0]]]
 
 
 def may_have_changed(newer: Statement, older: Statement) -> bool:

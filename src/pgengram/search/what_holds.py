@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import permutations
+from itertools import pairwise, permutations
 from typing import Final
 from uuid import UUID
 
+from pgengram.search.asked import Asked
 from pgengram.search.results.hits import Hit
 from pgengram.search.succession import (
     BEFORE,
@@ -20,6 +22,8 @@ from pgengram.search.succession import (
     surest,
 )
 from pgengram.store.connection.database import Transaction
+from pgengram.text.lexical.words import words
+from pgengram.text.similarity.differences import new_names
 
 TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
 FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
@@ -35,6 +39,7 @@ SELECT one.memory_id AS one, other.memory_id AS other, 1 - (one.embedding <=> ot
 FROM asked AS one JOIN asked AS other USING (part_of) WHERE one.memory_id <> other.memory_id
 """
 
+_POSSESSIVE: Final = re.compile(r"['’]s$")
 Cosines = dict[UUID, dict[UUID, float]]
 Meant = Callable[[Hit, Hit], bool]
 
@@ -45,7 +50,7 @@ def whole_parts(offset: int, limit: int) -> tuple[int, int]:
     return first, first - (first - offset - limit) // TOGETHER * TOGETHER
 
 
-async def current_first(tx: Transaction, hits: Sequence[Hit], model_id: int, older_is_meant: Meant) -> list[Hit]:
+async def current_first(tx: Transaction, hits: Sequence[Hit], model_id: int, asked: Asked) -> list[Hit]:
     """Return hits so that what tells what holds now stands no later than what told of it before.
 
     The match of such a hit says which it `succeeds`, and the best fit of these. It gets `older`, those that it surely
@@ -56,13 +61,13 @@ async def current_first(tx: Transaction, hits: Sequence[Hit], model_id: int, old
         tx: the namespace's transaction.
         hits: best first, beginning at a place that `whole_parts` gives.
         model_id: the model whose vectors are compared.
-        older_is_meant: whether the question is after the second of two rather than the first, which is newer.
+        asked: the question, which may be after an older one.
     """
     parts = [hits[start : start + TOGETHER] for start in range(0, len(hits), TOGETHER)]
     worth_it = [part for part in parts if any(_successions(part))]
     if not worth_it:
         return [*hits]
-    cosines = await _cosines(tx, worth_it, model_id)
+    cosines, older_is_meant = await _cosines(tx, worth_it, model_id), asks_for_older(asked)
     return [hit for part in parts for hit in _in_order(part, cosines, older_is_meant)]
 
 
@@ -134,3 +139,38 @@ def _evidence(newer: Hit, older: Hit, cosines: Cosines) -> float:
     pair = (newer.id, older.id)
     crowded = [crowding(value for id_, value in cosines[one].items() if id_ not in pair) for one in pair]
     return succeeds(newer.statement, older.statement, cosine, sum(crowded) / 2)
+
+
+def asks_for_older(asked: Asked) -> Callable[[Hit, Hit], bool]:
+    """Return whether a question is after an older memory rather than a newer one that seems to succeed it.
+
+    So it is where it names the time of the older one, a name that this one has and the newer one has others for, or
+    something with a number ("invoice 1001") of which the newer one tells another.
+    """
+    said = words(asked.parsed.text)
+    nouns = {word.text for word in asked.words if not word.is_name}
+    names = {_POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
+    numbered = set(_numbered(asked.parsed.text))
+
+    def is_of_another(newer: str, older: str) -> bool:
+        its, held = ({_POSSESSIVE.sub("", word) for word in words(text)} for text in (newer, older))
+        if names & held - its and new_names(newer, older):
+            return True
+        of_newer = dict(_numbered(newer))
+        return any(of_newer.get(what, number) != number for what, number in numbered.intersection(_numbered(older)))
+
+    def older_is_meant(newer: Hit, older: Hit) -> bool:
+        outside = _is_of_period(older) and not _is_of_period(newer)
+        return outside or is_of_another(newer.content, older.content)
+
+    return older_is_meant
+
+
+def _is_of_period(hit: Hit) -> bool:
+    return hit.match is not None and "period" in hit.match.why
+
+
+def _numbered(text: str) -> list[tuple[str, str]]:
+    """Return each number with the word before it."""
+    said = [word.casefold() for word in words(text)]
+    return [(before, word) for before, word in pairwise(said) if word[0].isdigit() and before.isalpha()]

@@ -1,8 +1,8 @@
 """How sure it is that a question has an answer among its hits, and each hit's chance of being one.
 
-The nearest memory scores well also where none answers, as it is about the same person or thing. So the names in a
-question are kept apart from its other words, and these are looked for in the hits that are about all these names. All
-numbers and texts it takes for that are those that the search has brought anyway.
+The nearest memory is near also where none answers, as it is about the same person or thing. So the names in a question are
+kept apart from its other words, and these are looked for in the hits that are about all these names. All that is looked
+at, the search has read anyway; the weights are fitted like those of the ranking.
 """
 
 from __future__ import annotations
@@ -10,113 +10,63 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from operator import itemgetter
-from typing import Final, NamedTuple, get_args
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pgengram.fields import Evidence
 from pgengram.search.asked import Asked, AskedWord
 from pgengram.search.results.hits import Hit, Match
 from pgengram.search.results.subject import is_about_listener
+from pgengram.search.weights import weights
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import is_command
 from pgengram.text.lexical.words import words
-from pgengram.text.similarity.differences import new_names
 from pgengram.text.turn_features import speaker_key_of
 
+if TYPE_CHECKING:
+    from pgengram.search.features import Numbers
+
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
-BEGINNING: Final = 2  # words of a question, which may command
-MOST_STRANGERS: Final = 2
-SPEAKERS_APART: Final = (-0.4, 0.4)  # more says no more
 TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns of one above those of others
-TURNS_JUDGED: Final = 20  # of them, without the bonus
-BEST: Final = 3  # turns about each, as one alone may fit by chance
-UNRELATED: Final = 0.08  # cosine of texts that have nothing in common, with the built-in model
-FADES: Final = 6  # in a crowd, a hit that scores half as well as the best one counts as a twentieth
-SMALLEST: Final = 1e-9  # best score
+UNRELATED: Final = 0.08  # cosine of texts that have nothing in common; vectors are centred
 MEMORIES_TO_TELL: Final = 20  # below this their mean cosine says less than that of any two texts
+BEST: Final = 3  # turns about each, as one alone may fit by chance
+STRONG: Final = 0.7  # probability from which evidence is strong
+WEAK: Final = 0.2  # probability from which it is weak; below it nothing is recalled
+UNLIKELY: Final = 0.05  # probability below which a hit is marked
+RECALLS_MORE: Final = 0.45  # probability of an answer below which only the best hit is recalled
+RECALLED: Final = 0.004  # share of the best hit's probability from which a hit is worth its room in a recalled text
+
+Way = Literal["auto", "text", "semantic"]
 
 
 class Signals(NamedTuple):
     """What tells whether a question has an answer.
 
-    lead: how much nearer the nearest memory is than the nearest hundred are, in cosine; covered: the largest share of
-        the question's other words, by weight, in a hit that is about all it names, 1 where it only names; unheard: the
-        share of them that no memory has; strangers: how many of its names no memory has; speaker: how much better the
-        turns about the one speaker it names fit than those about others; none where it names no speaker.
+    lead: how much nearer the nearest memory is than the nearest hundred are; covered: the largest share of the question's other words, by weight, in a hit that is about all
+        it names, 1 where it only names; unknown: the share of its words that no memory has; speaker: how much better the turns about the one
+        speaker it names fit than those about others; none where it names no speaker.
     """
 
     lead: float
     covered: float
-    unheard: float
-    strangers: float
+    unknown: float
     speaker: float | None
-
-
-@dataclass(frozen=True, slots=True)
-class Formula:
-    """Three logistic formulas.
-
-    The logarithm of the odds that the memories tell of what is asked is constant + Σ weight · signal; of the odds that
-    they tell it of the speaker who is named, named + speaker · (that signal). There is an answer where both are so (a
-    noisy AND: Henrion 1987), the second being certain where no speaker is named. The logarithm of the odds that a hit
-    is one is hit + sure · (that of an answer) − drop · (how far its score is below the best) − crowd · (how many score
-    as well).
-    """
-
-    constant: float
-    lead: float
-    covered: float
-    unheard: float
-    strangers: float
-    named: float
-    speaker: float
-    hit: float
-    sure: float
-    drop: float
-    crowd: float
-
-
-# Fitted on three conversations of LoCoMo and half of our corpus and of the language probe, each on answers of its own way
-# to search; benchmarks/retrieval.py measures them.
-BY_BOTH: Final = Formula(
-    -1.88, lead=10.95, covered=3.03, unheard=-1.94, strangers=-1.95, named=1.65, speaker=17.16,
-    hit=0.56, sure=0.38, drop=11.18, crowd=1.59,
-)  # fmt: skip
-BY_WORDS: Final = Formula(
-    0.7, lead=0.0, covered=3.14, unheard=-1.34, strangers=-2.2, named=1.14, speaker=27.03,
-    hit=-0.23, sure=0.54, drop=9.97, crowd=1.32,
-)  # fmt: skip
-BY_MEANING: Final = Formula(
-    -1.5, lead=10.47, covered=2.89, unheard=-2.15, strangers=-2.12, named=1.95, speaker=21.96,
-    hit=0.07, sure=0.35, drop=8.81, crowd=1.56,
-)  # fmt: skip
-LEVELS: Final = get_args(Evidence)  # the surest first
-STRONG: Final = 0.6  # probability from which evidence is strong
-WEAK: Final = 0.2  # probability from which it is weak
-NO_HIT: Final = -6.0  # log odds of an answer where nothing was found
-# Share of the best hit's probability from which a hit is worth its room in a recalled text, with its surroundings.
-RECALLED: Final = 0.012
-# Probability of an answer below which only the best hit is. Chosen on the own corpus of benchmarks/retrieval.py and 40 more
-# unrelated prompts in twelve languages: 50 of 54 get one memory at most, and 5 of 173 answers are lost.
-RECALLS_MORE: Final = 0.45
-UNLIKELY: Final = 0.05  # probability below which a hit is marked
 
 
 class Field(NamedTuple):
     """What the hits of a question stand among.
 
-    best_fit: of all candidates; nearest: the cosine of the nearest memory, 0 without one; usual: the mean cosine of the
-        nearest hundred; counted: how many these are.
+    best_fit: of all candidates; crowd: the sum over them of e to the power of sharpness · (fit − best fit), so that of
+        many that fit equally well each has little; lead: how much nearer the nearest is than the nearest hundred are, in
+    cosine.
     """
 
     best_fit: float = 0.0
-    nearest: float = 0.0
-    usual: float = 0.0
-    counted: int = 0
+    crowd: float = 1.0
+    lead: float = 0.0
 
 
 def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None, Evidence | None]:
@@ -132,18 +82,17 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
         hits: of a ranking, best first, with at least the best `JUDGED` there are.
         field: what they stand among.
     """
-    formula = formula_for(asked, hits)
-    sure = log_odds(asked, hits, field, formula)
-    answered = probability(sure) if hits else 0.0
-    evidence = level(answered)
     matches = [hit.match for hit in hits if hit.match is not None]
-    alike = crowd(matches, field.best_fit)
+    if not matches:
+        return 0.0, "none"
+    way = way_of(asked, matches)
+    answered = 1.0 if matches[0].is_named else probability(way, signals(asked, hits, field))
+    evidence = level(answered)
     for match in matches:
-        odds = formula.hit + formula.sure * sure - formula.drop * below(match, field.best_fit) - formula.crowd * alike
-        match.score = probability(odds)
+        own = match.fit if match.stands_for is None else match.stands_for
+        match.score = answered * share(way, own, field)
         match.unlikely = match is not matches[0] and (evidence == "none" or match.score < UNLIKELY)
-    best = max((match.score for match in matches), default=0.0)
-    least = best * (RECALLED if answered >= RECALLS_MORE else 1)
+    least = max(match.score for match in matches) * (RECALLED if answered >= RECALLS_MORE else 1)
     for match in matches:
         match.recalled = evidence != "none" and match.score >= least
     looked_at = matches[:JUDGED]
@@ -154,53 +103,45 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
     return answered, evidence
 
 
-def formula_for(asked: Asked, hits: Sequence[Hit]) -> Formula:
-    """Return the formula of the way in which hits were found."""
+def way_of(asked: Asked, matches: Sequence[Match]) -> Way:
+    """Return the way in which hits were found, which decides what a fit is worth."""
     if asked.parsed.question.mode == "semantic":
-        return BY_MEANING
-    return BY_BOTH if any(hit.match and hit.match.similarity is not None for hit in hits) else BY_WORDS
+        return "semantic"
+    return "auto" if any(match.similarity is not None for match in matches) else "text"
 
 
-def log_odds(asked: Asked, hits: Sequence[Hit], field: Field, formula: Formula) -> float:
-    """Return the logarithm of the odds that one of the hits answers."""
-    if not hits:
-        return NO_HIT
-    if hits[0].match is not None and hits[0].match.is_named:
-        return -NO_HIT
-    return combined(formula, signals(asked, hits, field))
-
-
-def combined(formula: Formula, found: Signals) -> float:
-    """Return the logarithm of the odds that there is an answer, by its signals."""
-    topic = (
-        formula.constant
-        + formula.lead * found.lead
-        + formula.covered * found.covered
-        + formula.unheard * found.unheard
-        + formula.strangers * found.strangers
-    )
+def probability(way: Way, found: Signals) -> float:
+    """Return the probability that there is an answer: that the memories tell of what is asked, and where a speaker is
+    named, that they tell it of that one (a noisy AND: Henrion 1987).
+    """
+    its, of_speaker = weights("evidence")["text" if way == "text" else "auto"], weights("speaker")
+    topic = _logistic(its["constant"] + sum(its[name] * getattr(found, name) for name in Signals._fields[:-1]))
     if found.speaker is None:
         return topic
-    of_speaker = formula.named + formula.speaker * found.speaker
-    return -math.log(math.exp(-topic) + math.exp(-of_speaker) + math.exp(-topic - of_speaker))
+    return topic * _logistic(of_speaker["constant"] + of_speaker["lead"] * found.speaker)
 
 
-def below(match: Match, best: float) -> float:
-    """Return how far a hit fits worse than the best one, as a share of that, from 0 to 1.
+def lead(nearest: Numbers) -> float:
+    """Return how much nearer the nearest memory is than the nearest hundred are, whose mean is doubted where they are few.
 
-    What stands before an older memory that it succeeds fits as well as that.
+    Args:
+        nearest: cosines, greatest first.
     """
-    best, own = max(best, SMALLEST), match.stands_for or match.fit
-    return min(max((best - own) / best, 0.0), 1.0)
+    if not len(nearest):
+        return 0.0
+    usual = (float(nearest.sum()) + MEMORIES_TO_TELL * UNRELATED) / (len(nearest) + MEMORIES_TO_TELL)
+    return float(nearest[0]) - usual
 
 
-def crowd(matches: Sequence[Match], best: float) -> float:
-    """Return the logarithm of how many hits fit as well as the best one, each less the further it is below."""
-    return math.log(sum(math.exp(-FADES * below(match, best)) for match in matches[:JUDGED]) or 1)
+def share(way: Way, fit: float, field: Field) -> float:
+    """Return the chance that a candidate answers if one does: the softmax that the weights of the ranking were fitted
+    with.
+    """
+    sharpness = weights("sharpness")[way]
+    return math.exp(sharpness * min(0.0, fit - field.best_fit)) / field.crowd
 
 
-def probability(log_odds: float) -> float:
-    """Return 1 / (1 + e^−x)."""
+def _logistic(log_odds: float) -> float:
     return 1 / (1 + math.exp(-max(-700.0, log_odds)))
 
 
@@ -214,47 +155,11 @@ def signals(asked: Asked, hits: Sequence[Hit], field: Field) -> Signals:
     names, others = _names_and_others(asked)
     about = [text for text in map(_Text.of, hits[:JUDGED]) if all(text.has(word) for word in names)]
     return Signals(
-        lead=_lead(field),
+        lead=field.lead,
         covered=max((_share(others, text.has) if others else float(bool(names)) for text in about), default=0.0),
-        unheard=_share(others, lambda word: not word.known),
-        strangers=min(sum(not word.known for word in names), MOST_STRANGERS),
+        unknown=_share(asked.words, lambda word: not word.known),
         speaker=_speaker_lead(asked, hits, others),
     )
-
-
-def asks_for_older(asked: Asked) -> Callable[[Hit, Hit], bool]:
-    """Return whether a question is after an older memory rather than a newer one that seems to succeed it.
-
-    So it is where it names the time of the older one, a name that this one has and the newer one has others for, or
-    something with a number ("invoice 1001") of which the newer one tells another.
-    """
-    said = words(asked.parsed.text)
-    nouns = {word.text for word in asked.words if not word.is_name}
-    names = {_POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
-    numbered = set(_numbered(asked.parsed.text))
-
-    def is_of_another(newer: str, older: str) -> bool:
-        its, held = ({_POSSESSIVE.sub("", word) for word in words(text)} for text in (newer, older))
-        if names & held - its and new_names(newer, older):
-            return True
-        of_newer = dict(_numbered(newer))
-        return any(of_newer.get(what, number) != number for what, number in numbered.intersection(_numbered(older)))
-
-    def older_is_meant(newer: Hit, older: Hit) -> bool:
-        outside = _is_of_period(older) and not _is_of_period(newer)
-        return outside or is_of_another(newer.content, older.content)
-
-    return older_is_meant
-
-
-def _is_of_period(hit: Hit) -> bool:
-    return hit.match is not None and "period" in hit.match.why
-
-
-def _numbered(text: str) -> list[tuple[str, str]]:
-    """Return each number with the word before it."""
-    said = [word.casefold() for word in words(text)]
-    return [(before, word) for before, word in pairwise(said) if word[0].isdigit() and before.isalpha()]
 
 
 class _Text:
@@ -299,7 +204,7 @@ def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
     def names(word: AskedWord) -> bool:
         return word.is_speaker or word.is_name or any(character.isdigit() for character in word.text)
 
-    begins = {word for word in words(asked.parsed.text)[:BEGINNING] if is_command(word)}
+    begins = {word for word in words(asked.parsed.text)[:2] if is_command(word)}  # "List all …", "Please list …"
     others = [word for word in asked.words if not names(word) and word.text not in begins]
     return [word for word in asked.words if names(word)], others
 
@@ -307,14 +212,6 @@ def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
 def _share(of: Sequence[AskedWord], counts: Callable[[AskedWord], bool]) -> float:
     """Return the share of some words, by weight, that counts; 0 of none."""
     return sum(word.weight for word in of if counts(word)) / (sum(word.weight for word in of) or 1)
-
-
-def _lead(field: Field) -> float:
-    """Return how much nearer the nearest memory is than the nearest hundred, whose mean is doubted in a small store."""
-    if not field.counted:
-        return 0.0
-    together = field.counted * field.usual + MEMORIES_TO_TELL * UNRELATED
-    return field.nearest - together / (field.counted + MEMORIES_TO_TELL)
 
 
 def _speaker_lead(asked: Asked, hits: Sequence[Hit], others: Sequence[AskedWord]) -> float | None:
@@ -325,11 +222,10 @@ def _speaker_lead(asked: Asked, hits: Sequence[Hit], others: Sequence[AskedWord]
         return None
     fits: dict[int, list[float]] = {1: [], -1: [], 0: []}
     ranked = [(hit.match.standalone, hit) for hit in hits if hit.match is not None]
-    for fit, hit in sorted(ranked, key=itemgetter(0), reverse=True)[:TURNS_JUDGED]:
+    for fit, hit in sorted(ranked, key=itemgetter(0), reverse=True):
         fits[_side(hit, others)].append(fit)
     about, beside = (sum(its[:BEST]) / (len(its[:BEST]) or 1) for its in (fits[1], fits[-1]))
-    low, high = SPEAKERS_APART
-    return min(max(about - beside, low), high)
+    return about - beside
 
 
 def _side(hit: Hit, others: Sequence[AskedWord]) -> int:

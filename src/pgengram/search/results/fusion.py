@@ -13,12 +13,11 @@ from pgengram.search.results.hits import Hit, Hits
 from pgengram.text.sentences import QUESTION_MARKS, letters, sentences
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking
-WEIGHT_OTHERS: Final = 0.1  # what the other questions say of a memory, beside the one that it fits best
+WEIGHT_OTHERS: Final = 0.1  # what other questions say of a memory beside its best, and what a part before them loses
 LONG: Final = 600  # letters from which on a question is one with a text pasted before it
 ASKING: Final = 150  # letters at its end, which ask; only questions, where it ends with some
 ENOUGH: Final = 15  # letters of these; "Why?" alone asks nothing
 GREEK_QUESTION_MARK: Final = "\u037e"
-WEIGHT_PASTED: Final = 0.9  # of a part before them, beside 1 of what asks
 
 
 def parts_of(text: str) -> list[tuple[float, str]]:
@@ -39,7 +38,7 @@ def parts_of(text: str) -> list[tuple[float, str]]:
     while rest:
         taken = _batches(rest, size)
         rest = rest[len(taken) :]
-        pasted.append((WEIGHT_PASTED, " ".join(taken)))
+        pasted.append((1 - WEIGHT_OTHERS, " ".join(taken)))
     return [(1.0, " ".join(asking)), *pasted]
 
 

@@ -14,13 +14,11 @@ from pydantic_core import to_json
 from pgengram.ids import short
 from pgengram.runtime.context import BRIEFLY, report_progress
 from pgengram.search.succession import (
-    CHANGE,
     HINTED,
-    LEAST_COSINE,
     NAMED,
-    SAME_KIND,
     Statement,
     Succession,
+    at_most,
     crowding,
     may_have_changed,
     succeeds,
@@ -66,9 +64,7 @@ SCOPE: Final = (
 OF_TIME: Final = frozenset(
     {"dates", "numbers"}
 )  # differences of which alone one text says when, and the other denies it
-MAY_BE_OUTDATED: Final = (
-    HINTED - SAME_KIND - CHANGE
-)  # evidence of the vectors alone, below which texts need not be read
+LEAST_COSINE: Final = 0.35  # of pairs that are looked at
 MERGING: Final = "says nearly the same as the one that replaces it"
 LINKED: Final = "linked as contradicting each other"
 
@@ -112,7 +108,7 @@ class Review:
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
         crowded = _crowded(near)
         further = (pair for pair in near if pair.similarity < threshold)
-        apart = [pair for pair in further if pair.similarity - crowded[pair] >= MAY_BE_OUTDATED]
+        apart = [pair for pair in further if at_most(pair.similarity, crowded[pair]) >= HINTED]
         linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
         rows = await memories.read(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
