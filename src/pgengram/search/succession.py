@@ -20,14 +20,13 @@ from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.similarity.differences import tokens
-from pgengram.text.similarity.subject import same_subject
 from pgengram.text.turn_features import TURN
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
 HALF: Final = 0.5  # of the words of what was wanted, that an event says again
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
-HINTED: Final = 0.1  # asking whoever stores the newer one
+HINTED: Final = 0.3  # asking whoever stores the newer one
 BEFORE: Final = 0.2  # standing before the older one
 NAMED: Final = 0.5  # calling the older one so
 AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact
@@ -166,10 +165,7 @@ def may_replace(draft: Row, near: Sequence[Row]) -> list[Row]:
             the others tell how crowded it is there.
     """
     new, judged = Statement.of(draft), []
-    scope = " ".join(filter(None, new.scope))
     for row in near[:MAX_REPLACED]:
-        if not same_subject(new.content, row["content"], scope):
-            continue
         crowded = crowding(other["similarity"] for other in near if other is not row)
         judged.append((succeeds(new, Statement.of(row), row["similarity"], crowded), row))
     judged.sort(key=lambda one: -one[0])
