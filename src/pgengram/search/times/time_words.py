@@ -13,7 +13,7 @@ from pgengram.text.lexical.language import UNKNOWN, language_of
 from pgengram.text.lexical.vocabulary import plain
 
 LONGEST_PHRASE: Final = 4  # words
-ENOUGH_WORDS: Final = 4  # to know a language by
+ENOUGH_WORDS: Final = 4  # to know a language by; "1 mei 2000" is read in all of them
 MONTHS: Final = 12
 ALIKE: Final = (("es", "pt", "it", "fr"), ("de", "nl"))  # a few words of one may be told to be of another
 # One sign for each word, so that one regular expression reads a sentence word by word in every language. A word that

@@ -14,7 +14,7 @@ from pgengram.text.lexical.words import words
 # Languages with many endings for which Snowball (Porter 2001) has no rules, or only those of nouns, as for Turkish: the
 # forms of a word have their first letters in common, which finds about as much as rules do (McNamee, Nicholas and
 # Mayfield 2009).
-FIRST_LETTERS: Final = 4
+FIRST_LETTERS: Final = 4  # the lexicons are made with them
 REMEMBERED: Final = 20_000  # words; one costs about 50 µs
 
 
