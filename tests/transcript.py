@@ -65,12 +65,14 @@ SESSIONS = [
     Session(
         date(2026, 11, 9),
         "the plan changes",
-        "A week later the demo moves. The assistant changes the memory that holds the date; what it said before stays in the history.",
+        "A week later the demo moves. The assistant stores the new date and names the memory that no longer holds, all in one call; that one is "
+        "forgotten and can be restored.",
         [
             ("", "recall_context", {"user": "Nora"}),
             ("", "search_memories", {"query": "When is the demo for the harbour office?", "project": "Tide-Water", "limit": 3}),
-            ("", "update_memory", {
-                "id": "{demo}", "content": "The Tidewater demo for the harbour office is on 27 November 2026.",
+            ("demo", "create_memory", {
+                "content": "The Tidewater demo for the harbour office was moved to 27 November 2026.", "kind": "project",
+                "project": "tidewater", "replaces": ["{demo}"],
             }),
         ],
     ),
@@ -81,6 +83,8 @@ SESSIONS = [
         "call to make.",
         [
             ("", "search_memories", {"q": "why every ten minutes?", "top_k": 2}),
+            ("", "create_memory", {"id": "{demo}", "content": "The Tidewater demo is over.", "project": "tidewater"}),
+            ("", "search_memories", {"query": "demo", "project": "tidewater", "threshold": 95}),
             ("", "forget_memories", {"query": "everything about the demo"}),
             ("", "forget_memories", {"ids": ["{demo}"], "reason": "The demo is over."}),
         ],

@@ -231,7 +231,7 @@ def comma_separated(value: object) -> object:
 
 Text = BeforeValidator(_whole_text)
 Name = Annotated[
-    str, Text, BeforeValidator(_not_blank), AfterValidator(_trimmed), AfterValidator(_short)
+    str, Text, BeforeValidator(_not_blank), AfterValidator(str.strip), AfterValidator(_short)
 ]  # its limit would repeat 20 times in tools/list
 Moment = Annotated[AwareDatetime, AfterValidator(_within_calendars)]
 Expiry = Annotated[Moment, AfterValidator(_within_a_century)]

@@ -129,3 +129,24 @@ async def test_a_digest_keeps_to_its_budget_and_takes_the_first_of_each_person(c
     assert len(text.encode()) <= 3_600
     assert {"Esther:", "Otto:"} <= {*text.splitlines()}
     assert len(await begun(client, max_chars="600")) <= 600
+
+
+async def test_someone_of_whom_nothing_is_known_is_told_so_with_the_date(client: Client) -> None:
+    for hit in (await call(client, "search_memories", limit=50))["results"]:
+        if "user" not in hit:  # what is of nobody in particular is everybody's
+            await call(client, "forget_memories", ids=[hit["id"]])
+
+    text = await begun(client, user="Ada")
+
+    assert text.startswith("Today is ")
+    assert "Nothing is remembered of this user" in text
+    assert "wasps" not in text
+
+
+async def test_a_prompt_leaves_out_what_is_of_somebody_else(client: Client) -> None:
+    start = await client.get_prompt("session-start", {"user": "Otto"})
+    asked = await client.get_prompt("recall", {"query": "What is there an allergy to?", "user": "Otto"})
+
+    for text in (str(start.messages[0].content), str(asked.messages[0].content)):
+        assert "wasps" not in text
+    assert "laktoseintolerant" in str(start.messages[0].content)

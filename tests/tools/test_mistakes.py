@@ -5,9 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from generated_mistakes import cases
 from mistakes import CASES, RECOVERABLE, Store, judged_in, only_reads
 
 from helpers import Served, owned_tables
+
+BY_RULE = cases()
+BY_DAY = 12  # of those made by rule one in so many; the nightly run takes all
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +20,17 @@ def stores() -> list[Store]:
     return []
 
 
-@pytest.mark.parametrize("case", [pytest.param(one, id=f"{one['tool']}: {one['mistake']}") for one in CASES])
+def named(case: dict[str, Any], *marks: Any) -> Any:
+    return pytest.param(case, id=f"{case['tool']}: {case['mistake']}", marks=marks)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [
+        *map(named, CASES),
+        *(named(one, *[pytest.mark.nightly] * bool(place % BY_DAY)) for place, one in enumerate(BY_RULE)),
+    ],
+)
 async def test_a_mistake_is_read_as_meant_or_refused_with_the_next_step(
     serving: Served, stores: list[Store], case: dict[str, Any]
 ) -> None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
 
+NOTHING_OF_THEIRS: Final = "Nothing is remembered of this user or project yet; what is remembered is of others."
 SHARE: Final = 0.5  # of the room, that the topic may have the rest
 # Words of limits that harm when they are forgotten; the words of other languages are looked for as they are written.
 LIMITS: Final = (
@@ -53,6 +54,8 @@ async def opening(
         lines, chosen = await digest(core, always, room, user=user, project=core.here.name)
     if not any(hit.project for hit in chosen):
         lines, chosen = await digest(core, always, room, user=user, project=project)
+    if not chosen and (user or project) and (await digest(core, always, room, user=None, project=None))[1]:
+        return f"{date}\n{NOTHING_OF_THEIRS}", []
     return (f"{date}\n{fenced(lines)}" if chosen else ""), chosen
 
 

@@ -210,8 +210,10 @@ def _problem(error: ErrorDetails, schema: Schema) -> str:
     where, node, known = _place(error["loc"], schema)
     if error["type"] == "extra_forbidden":
         word = clipped(error["loc"][-1])
-        near = [] if word in NAMES_OF_ID else get_close_matches(word, known, 1)
         kind = f"field {word!r} in {where}" if where else f"argument {word!r}"
+        if _snake(word) in NAMES_OF_ID:  # the next step says what takes it
+            return f"unknown {kind}"
+        near = get_close_matches(word, known, 1)
         return f"unknown {kind}" + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
     if error["type"] in ("value_error", "assertion_error"):  # the words of our own validators
         return f"{where} {error.get('ctx', {}).get('error', 'is not allowed')}".strip()

@@ -8,11 +8,13 @@ from typing import Final
 from pgengram.text.lexical.language import ENGLISH, function_words, language_of
 from pgengram.text.lexical.stems import beginning
 from pgengram.text.lexical.vocabulary import announces_change
+from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import tokens
 
 LEAST: Final = 0.4  # of the words of the text that has fewer
 LEAST_CHANGED: Final = 0.25  # the same where the newer one says that something changed
-SEVERAL: Final = 2  # words; a single one is said by chance
+SEVERAL: Final = 2  # words; a single one is said by chance, unless something changed
+HALF: Final = 0.5  # the same where one word is all that both have, and it may be a name
 _DATE: Final = re.compile(
     r"(?:\b\d{1,2}(?:\.|st|nd|rd|th)?\s+(?:de\s+|of\s+)?)?\b[^\W\d]+\.?,?\s+(?:de\s+)?(?:19|20)\d\d\b"
 )
@@ -34,8 +36,16 @@ def same_subject(newer: str, older: str, scope: str = "") -> bool:
     first, second = (_words(text) - about for text in (newer, older))
     shared, fewer = len(first & second), min(len(first), len(second))
     changed = announces_change(newer)
-    least, several = (LEAST_CHANGED, 1) if changed else (LEAST, min(SEVERAL, fewer))
-    return fewer > 0 and shared >= several and shared >= least * fewer
+    if not fewer or not shared or (shared < min(SEVERAL, fewer) and not changed):
+        return False
+    if shared < SEVERAL and all(_has_capital(text, *(first & second)) for text in (newer, older)):
+        return shared >= HALF * fewer
+    return shared >= (LEAST_CHANGED if changed else LEAST) * fewer
+
+
+def _has_capital(text: str, stem: str) -> bool:
+    """Whether a word of a text is a name, or written like one."""
+    return any(word[:1].isupper() for word in words(text) if word.casefold().startswith(stem))
 
 
 def _words(text: str) -> set[str]:
