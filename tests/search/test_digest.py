@@ -64,6 +64,8 @@ async def test_a_greeting_begins_like_no_topic_at_all(client: Client, greeting: 
 async def test_what_is_due_in_two_weeks_stands_first_by_its_day(client: Client) -> None:
     lines = (await begun(client)).splitlines()
 
+    assert "Of nobody in particular:" not in lines  # what is, is due
+    assert ":" not in lines
     start = lines.index("Next two weeks:") + 1
     assert [line[2:12] for line in lines[start : start + 4]] == [day(2), day(5), day(9), day(12)]
 

@@ -39,6 +39,7 @@ DUE_SHARE: Final = 0.4  # of the room at most, so that a full calendar leaves so
 ALWAYS_SHARE: Final = 0.75  # of the room, that what is due and what always matters may have
 LATELY_SHARE: Final = 0.9
 SOON: Final = "Next two weeks:"
+OF_NOBODY: Final = "Of nobody in particular"
 
 
 @dataclass(slots=True)
@@ -145,7 +146,7 @@ class _Room:
             return
         lines = [self._line(one) for one in self._together(id_) if one not in self.taken]
         fresh = {line.group for line in lines} - self._headings
-        length = sum(_size(line.text) for line in lines) + sum(_size(name) + 1 for name in fresh if name)
+        length = sum(_size(line.text) for line in lines) + sum(_size(name or OF_NOBODY) + 1 for name in fresh)
         said = folded(self._hits[id_].content)
         if self._used + length > share * self._room or said in self._said:
             return
@@ -199,5 +200,5 @@ def _grouped(lines: Sequence[Line]) -> Iterable[str]:
     for line in lines:
         if line.group != last:
             last = line.group
-            yield last if last.endswith(":") else f"{one_line(last)}:"
+            yield last if last == SOON else f"{one_line(last) or OF_NOBODY}:"
         yield line.text

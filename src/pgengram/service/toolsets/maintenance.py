@@ -122,7 +122,7 @@ class Maintenance(Toolset):
     ) -> Reviewed:
         """Find memories that need care, such as duplicates, and propose a plan for the sure ones. Changes nothing.
 
-        Use when asked to clean up; what contradicts or no longer holds is first. Show the findings, then call
+        Use when asked to clean up; what contradicts or no longer holds is first. Show the findings, then
         tidy_memories (apply). To find memories by what they say: search_memories. Error: DATABASE_ERROR.
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
