@@ -5,7 +5,7 @@
 # Seen:     a file is named after the date and the first eight characters of its transcript's name. Claude Code names
 #           those of subagents "agent-" and an id, so two characters of the id are left, and the first is always an "a".
 #           The later of two such files replaces the earlier, while "Successfully extracted 4/4 sessions" is printed.
-#           The orders that the main agent gave them stand under "User".
+#           The orders that the main agent gave them stand under "User". Known upstream.
 #
 # Needs python3 with venv and a package index. Exits with 1 if this is no longer seen.
 set -eu

@@ -4,7 +4,8 @@
 # Expected: after `llm embed-multi` over all notes, each has its own newest text and vector.
 # Seen:     to skip what has not changed, it looks which stored rows have one of the hashes of this run, under any id, and
 #           skips those ids. A text that moved (a note was renamed, or split in two) has a hash of this run, so the note it
-#           came from counts as unchanged, its new text is dropped without a word, and two notes say the same.
+#           came from counts as unchanged, its new text is dropped without a word, and two notes say the same. Known
+#           upstream: an open pull request for another fault has a test for it.
 #
 # Needs python3 with venv and a package index. Exits with 1 if this is no longer seen.
 set -eu
@@ -38,7 +39,13 @@ export LLM_USER_PATH="$folder/llm"
 llm="$folder/venv/bin/llm"
 "$llm" --version
 embed() { "$llm" embed-multi notes "$1" -m letters --store -d notes.db >/dev/null 2>&1; }
-stored() { "$folder/venv/bin/python" -c "import sqlite3, sys; [print('  ', *row, sep='  ') for row in sqlite3.connect('notes.db').execute('select id, content from embeddings order by id')]"; }
+stored() { "$folder/venv/bin/python" show.py; }
+cat >show.py <<'PYTHON'
+import sqlite3
+
+for row in sqlite3.connect("notes.db").execute("select id, content from embeddings order by id"):
+    print("  ", *row, sep="  ")
+PYTHON
 echo '[{"id": "friday", "text": "Order tar."}]' >monday.json
 echo '[{"id": "friday", "text": "Caulk the hull."}, {"id": "saturday", "text": "Order tar."}]' >tuesday.json
 embed monday.json

@@ -12,7 +12,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 python3 -m venv "$folder/venv"
 # Not every Python can load extensions of SQLite, which the server needs; pysqlite3-binary can.
-"$folder/venv/bin/pip" install --quiet --disable-pip-version-check mcp-memory-service==12.4.0 pysqlite3-binary
+"$folder/venv/bin/pip" install --quiet --disable-pip-version-check mcp-memory-service==12.4.0 pysqlite3-binary==0.5.4.post2
 cd "$folder"
 export HOME="$folder" MCP_MEMORY_BASE_DIR="$folder"
 "$folder/venv/bin/python" - <<'PYTHON' 2>errors.txt

@@ -3,7 +3,8 @@
 #
 # Expected: {"until": null} reaches a tool whose schema allows null ("forget the date"), and null is not the default.
 # Seen:     all nulls are taken out of the arguments before the call, so the tool does what it does without the argument.
-#           Whoever clears a date, an owner or an expiry through mcpo keeps it, and is answered as if all went well.
+#           Whoever clears a date, an owner or an expiry through mcpo keeps it, and is answered as if all went well. It came
+#           with the repair of another fault (arguments that were left out arrived as null); the documentation is silent.
 #
 # Needs python3 with venv and a package index. Exits with 1 if this is no longer seen.
 set -eu
