@@ -38,7 +38,7 @@ ON CONFLICT (namespace_id, client, conversation) DO UPDATE SET
 """
 # Uses conversations_pkey.
 FIND_CONVERSATIONS: Final = """
-SELECT c.client, c.conversation, c.began_at, c.forked_from, c.kept_from
+SELECT c.client, c.conversation, c.began_at, c.kept_from
 FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text)
 JOIN conversations c ON c.namespace_id = %(namespace_id)s AND c.client = s.client AND c.conversation = s.conversation
 """
@@ -192,12 +192,9 @@ class Fact:
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What is known of a conversation besides its turns: when it began, what it was forked from, and up to when nothing
-    of it is kept.
-    """
+    """What is known of a conversation besides its turns: when it began, and up to when nothing of it is kept."""
 
     began_at: datetime | None = None
-    forked_from: str | None = None
     kept_from: datetime | None = None
 
 
@@ -242,10 +239,7 @@ async def lock(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None
 async def known(tx: Transaction, names: Iterable[Name]) -> dict[Name, Known]:
     """Return what is known of conversations."""
     rows = await tx.rows(FIND_CONVERSATIONS, {"conversations": _named(names)})
-    return {
-        (row["client"], row["conversation"]): Known(row["began_at"], row["forked_from"], row["kept_from"])
-        for row in rows
-    }
+    return {(row["client"], row["conversation"]): Known(row["began_at"], row["kept_from"]) for row in rows}
 
 
 async def by_key(tx: Transaction, keys: Iterable[tuple[str, int]]) -> list[Fact]:
