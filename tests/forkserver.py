@@ -225,7 +225,7 @@ def _read_the_lists() -> None:
     from datetime import UTC, datetime
 
     from pgengram.inputs import NewMemory
-    from pgengram.search.ranking import weights
+    from pgengram.search.weights import weights
     from pgengram.search.times.dates import periods
     from pgengram.store.memory.memories import draft
     from pgengram.store.schema.migrate import newest_version
@@ -235,7 +235,7 @@ def _read_the_lists() -> None:
         secrets_in(text)
         periods(text, datetime.now(UTC))
         draft(NewMemory(content=text, tags=["boats"]), session_id="none", sequence=1)
-    weights()
+    weights("ranking")
     newest_version()
 
 
