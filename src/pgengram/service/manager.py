@@ -180,13 +180,16 @@ class MemoryManager(Core):
         found = None
         if not (means_anything(context) or is_small_talk(context)):
             found = await reading.recalled(self, context, max_chars, user=user, project=project)
-            if found.count or found.note:
+            if found.count:
                 return found
         text, chosen = await standing.opening(self, None, max_chars, user=user, project=project)
         self.accesses.note([hit.id for hit in chosen])
         ids = [str(hit.id) for hit in chosen]
         begun = Recalled(count=len(chosen), context=text, memory_ids=ids, degraded=self.degraded)
-        return begun if found is None else begun.model_copy(update={"evidence": "none", "note": NOTHING_ABOUT_IT})
+        if found is None:
+            return begun
+        note = found.note or (NOTHING_ABOUT_IT if text else None)
+        return begun.model_copy(update={"evidence": "none", "note": note, "read": found.read})
 
     @tool(READS, title="Read memories")
     async def get_memories(
