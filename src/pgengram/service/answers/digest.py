@@ -21,7 +21,7 @@ from pgengram.search.succession import NAMED
 from pgengram.search.times.dates import written
 from pgengram.service.answers import contexts
 from pgengram.service.answers.due import due, window
-from pgengram.service.answers.successions import Successors, successors
+from pgengram.service.answers.successions import UNNAMED, Successors, successors
 from pgengram.text.fencing import fenced, one_line
 from pgengram.text.similarity.normalising import folded
 from pgengram.views import cut, stated
@@ -171,7 +171,7 @@ class _Room:
 
     def _line(self, id_: UUID) -> Line:
         hit, day = self._hits[id_], self._days.get(id_)
-        newer = [str(one) for one in self._after.get(id_, {})]
+        newer = [str(one) for one, evidence in self._after.get(id_, {}).items() if evidence > UNNAMED]
         text = cut(one_line(hit.content), EXCERPT)
         return Line(hit, day, recalled_line(replace(hit, content=text, newer=newer), day))
 

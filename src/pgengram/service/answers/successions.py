@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from pgengram.search.results import upcoming
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
 
+UNNAMED: Final = 0.0  # the evidence for what is only near enough to be shown beside an older memory
 Successors = dict[UUID, dict[UUID, float]]  # of each older memory those that may hold instead, with the evidence
 
 
 async def successors(core: Core, hits: Sequence[Hit]) -> Successors:
-    """Return for each of some memories those among them that may tell what holds instead, with the evidence; nothing
-    without an embedder.
+    """Return for each of some memories those among them that may tell what holds instead, with the evidence, `UNNAMED`
+    where they share no words; nothing without an embedder.
     """
     model_id = core.model_key
     if model_id is None or len(hits) < 2:
@@ -36,12 +37,12 @@ async def successors(core: Core, hits: Sequence[Hit]) -> Successors:
     for one, near in cosines.items():
         for other, cosine in near.items():
             newer, older = by_id[one], by_id[other]
-            if _is_later(newer, older) and _same_subject(newer, older):
+            if _is_later(newer, older):
                 judged.append(
                     ((one, other), succeeds(newer.statement, older.statement, cosine, _crowded(cosines, one, other)))
                 )
     for (new, old), evidence in surest(judged, HINTED):
-        found[old][new] = evidence
+        found[old][new] = evidence if _same_subject(by_id[new], by_id[old]) else UNNAMED
     return found
 
 
