@@ -112,7 +112,7 @@ async def talk(manager: MemoryManager, *said: str, first: int = 0) -> None:
     """Keep turns of the conversation TALK: of the user, the assistant and a tool in their order."""
     roles, now = ("user", "assistant", "tool"), datetime.now(UTC)
     turns = [Turn(first + place, roles[place % 3], text, now) for place, text in enumerate(said)]
-    await Conversations(manager).keep(TALK, lambda conversation: (conversation, turns))
+    await Conversations(manager).keep(TALK, lambda conversation, _: (conversation, turns))
 
 
 async def fill(settings: Settings) -> dict[str, str]:
