@@ -51,6 +51,7 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/faults/test_read_only_database.py",
             "tests/store/test_another_time_zone.py",
         ),
+        "a session is set, which a pooler would give to others": ("tests/store/test_sql_for_people.py",),
         "memory for building an index cannot be asked for through a pooler": (
             "tests/maintenance/test_index_life_cycle.py::test_an_index_that_would_need_more_memory_than_allowed_is_built_with_fewer_lists",
         ),

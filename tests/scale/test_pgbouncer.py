@@ -15,6 +15,7 @@ import pytest
 from psycopg.conninfo import conninfo_to_dict
 
 from helpers import Database, call, connected, found, in_database, read, remember
+from machine import pgengram
 from pgengram.errors import NotReady
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import Database as Store
@@ -161,6 +162,13 @@ def test_a_backup_through_it_is_refused_with_what_to_do_instead(
         backup.make(pooled.url, tmp_path_factory.mktemp("backup") / "store.pgengram")
 
     assert "own address" in refused.value.hint
+
+
+def test_psql_through_it_is_refused_as_the_session_would_be_that_of_others_too(pooled: Database) -> None:
+    refused = pgengram("psql", "SELECT 1", expect=1, database_url=pooled.url, embedder="none:")
+
+    assert "connection pooler" in refused.stderr
+    assert "own address" in refused.stderr
 
 
 async def test_a_server_that_lost_its_pooled_session_goes_on(pooled: Database, postgres: str) -> None:

@@ -12,8 +12,10 @@ import typer
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgengram.cli.runtime import command, opened_store
+from pgengram.errors import NotReady
 from pgengram.postgres import programs
 from pgengram.settings import Settings
+from pgengram.store.connection import pooler
 from pgengram.store.store import Store
 
 
@@ -36,8 +38,18 @@ async def psql(
 
 
 async def _session(store: Store) -> dict[str, str]:
-    """Return the parameters of a session that sees one namespace, as the application does."""
+    """Return the parameters of a session that sees one namespace, as the application does.
+
+    Raises:
+        NotReady: the session would be a pooler's, which gives it to others and leaves the wall out.
+    """
     database = store.database
+    async with database.as_login() as connection:
+        if await pooler.is_behind(connection):
+            raise NotReady(
+                "PGENGRAM_DATABASE_URL points to a connection pooler, but psql needs a session to itself.",
+                "Call again with the server's own address in PGENGRAM_DATABASE_URL.",
+            )
     key = await database.namespace_id(Settings.from_environment().namespace)
     where = {name: str(value) for name, value in conninfo_to_dict(database.url).items() if value is not None}
     role = [] if database.role == "none" else [f"-crole={database.role}"]
