@@ -845,6 +845,7 @@ COMMENT ON TABLE memory_confirmations IS 'One row for each change that waits for
 COMMENT ON TABLE memory_history IS 'One row for each change of a memory.';
 COMMENT ON TABLE conversations IS 'One row for each conversation that hooks keep.';
 COMMENT ON TABLE conversation_turns IS 'One row for each turn of it.';
+COMMENT ON TABLE hidden_turns IS 'One row for each turn that a conversation has and that isn''t stored there.';
 COMMENT ON TABLE conversation_settings IS 'One row for each namespace with its own rules for keeping conversations.';
 COMMENT ON TABLE recall_receipts IS 'One row for each memory that a hook gave to a model.';
 COMMENT ON TABLE namespaces IS 'One row for each namespace.';
