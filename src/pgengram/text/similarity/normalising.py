@@ -14,6 +14,16 @@ def folded(text: str) -> str:
     return " ".join(unicodedata.normalize("NFC", unicodedata.normalize("NFC", text).casefold()).split())
 
 
+def canonical(text: str) -> str:
+    """Return `text` without what says nothing: how Unicode composes it, its first letter's case, white space around it
+    and at the ends of lines, and more than one space within a line. How far lines are indented stays: code means
+    something else otherwise.
+    """
+    lines = unicodedata.normalize("NFC", text).strip().splitlines()
+    kept = "\n".join(line[: len(line) - len(line.lstrip())] + " ".join(line.split()) for line in lines)
+    return kept[:1].lower() + kept[1:]
+
+
 def content_hash(
     content: str,
     *,
@@ -25,9 +35,9 @@ def content_hash(
 ) -> bytes:
     """Return 16 bytes that are equal for memories that say the same about the same.
 
-    The words alone do not decide: the same words of another speaker, about another person or project, or of another
-    day are another memory.
+    The text decides letter by letter: PATH is not path. The same text of another speaker, about another person or
+    project, or of another day is another memory.
     """
-    parts = (content, user or "", project or "", collection or "", speaker or "")
-    identity = "\0".join([*(folded(part) for part in parts), as_utc(occurred_at) or ""])
+    about = (user or "", project or "", collection or "", speaker or "")
+    identity = "\0".join([canonical(content), *map(folded, about), as_utc(occurred_at) or ""])
     return hashlib.sha256(identity.encode()).digest()[:16]  # 128 bits keep every index on it half as large

@@ -7,6 +7,7 @@ needed, in no language; the few words listed here make it find more that is the 
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -17,12 +18,14 @@ from pgengram.text.lexical.language import ENGLISH, language_of
 from pgengram.text.lexical.words import is_unspaced
 from pgengram.text.sentences import sentences
 from pgengram.text.similarity.differences import ALIKE, differences, overlap
+from pgengram.text.similarity.normalising import canonical
 
 Words = tuple[str, ...]
 
 OTHERWISE: Final = ("words", "wording")
 SIGNS: Final = frozenset("#%&@?؟")  # besides the symbols of mathematics, currencies and pictures
 JOINTS: Final = frozenset("._/\\:=")  # between two letters or digits: 1.5, foo_bar, 10:30
+INDENTED: Final = re.compile(r"\n[ \t]+\S")
 HYPHENS: Final = frozenset("-‐‑‒–—")
 APOSTROPHES: Final = frozenset("'’ʼ")
 ARTICLE: Final = "the"
@@ -48,17 +51,36 @@ def includes(text: str, other: str) -> bool:
     """Whether `text` says all that `other` says, in the same words.
 
     Each sentence of `other` stands in `text`, in the same order, and what `text` says besides is neither a number, a
-    date, a name nor a negation. Case, punctuation and spaces may differ; in English "the" may be missing, and a phrase
-    stand elsewhere in its sentence.
+    date, a name nor a negation. Punctuation, spaces and the first letter of a sentence may differ; in English "the" may
+    be missing, and a phrase stand elsewhere in its sentence. Of lines that are indented, as code is, all must be the same.
     """
-    if differences(text, other):
+    if differences(text, other) or not _same_letters(text, other):
         return False
+    if INDENTED.search(text) or INDENTED.search(other):
+        return canonical(text) == canonical(other)
     whole, part = _words(text), _words(other)
     if whole and _say_the_same(whole, part):
         return True
     there = iter([_words(one) for one in sentences(text)])
     wanted = [_words(one) for one in sentences(other)]
     return bool(part) and all(any(_say_the_same(one, sentence) for one in there) for sentence in wanted)
+
+
+def _same_letters(text: str, other: str) -> bool:
+    """Whether each word of `other` stands in `text` with the same capitals, but for the first letter of a sentence."""
+    inner, begin = _written(text)
+    wanted, begins = _written(other)
+    return all(word in inner or _begun(word) in begin for word in wanted) and begins <= begin | {*map(_begun, inner)}
+
+
+def _written(text: str) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the words within the sentences of a text as they are written, and those that begin one as `_begun` has them."""
+    each = ["".join(_spaced(unicodedata.normalize("NFKC", one))).split() for one in sentences(text)]
+    return frozenset(word for one in each for word in one[1:]), frozenset(_begun(one[0]) for one in each if one)
+
+
+def _begun(word: str) -> str:
+    return word[:1].lower() + word[1:]
 
 
 def _say_the_same(one: Words, other: Words) -> bool:
