@@ -101,7 +101,7 @@ async def test_items_of_all_types_are_stored_with_their_detail(client: Client) -
 
 async def test_an_item_that_says_the_same_as_another_gets_its_id(client: Client, db: Database) -> None:
     answer = await call(
-        client, "create_memories", items=[{"content": "Twice."}, {"content": "Once."}, {"content": " TWICE. "}]
+        client, "create_memories", items=[{"content": "Twice."}, {"content": "Once."}, {"content": " twice.\n"}]
     )
 
     first, _, again = answer["results"]

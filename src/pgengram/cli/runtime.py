@@ -17,7 +17,6 @@ from rich.text import Text
 
 from pgengram.cli.waiting import end_waiting, tell, waiting
 from pgengram.errors import InvalidInput, PgengramError
-from pgengram.fields import KINDS
 from pgengram.runtime.context import ACTOR, COMMAND_LINE, PROGRESS
 from pgengram.settings import Settings
 
@@ -129,7 +128,11 @@ def print_error(error: Mapping[str, str]) -> int:
 def note_readings(answer: Mapping[str, Any]) -> None:
     """Print to standard error how arguments were read that were given otherwise."""
     for argument, reading in (answer.get("read") or {}).items():
-        known_ones = f"; the kinds are {', '.join(KINDS)}" if argument == "kind" else ""
+        known_ones = ""
+        if argument == "kind":
+            from pgengram.fields import KINDS  # here, because it takes long to import
+
+            known_ones = f"; the kinds are {', '.join(KINDS)}"
         notes.print(f"{argument}: {reading}{known_ones}", style="dim", highlight=False, markup=False, soft_wrap=True)
 
 
