@@ -13,7 +13,7 @@ from pydantic import BaseModel
 
 from pgengram.ids import short
 from pgengram.text.lexical.stems import beginning
-from pgengram.views import RELATED_EXCERPT_CHARS, Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
+from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
 
 IDS: Final = frozenset(
     {
@@ -28,6 +28,7 @@ IDS: Final = frozenset(
         "newer",
     }
 )
+UNLIKELY_CHARS: Final = 150  # of a hit that hardly fits; enough to tell whether to read it whole
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
 WHOSE: Final = ("project", "user", "speaker")
@@ -62,13 +63,13 @@ def _(view: Found) -> Shown:
 
 
 def _hits_in_brief(view: Found) -> Shown:
-    """Return the hits, what all of them share once, and `evidence` "none" of those that hardly fit where others do."""
+    """Return the hits, what all of them share once, and `evidence` "none" on the first that hardly fits where others
+    do: those behind it fit no better.
+    """
     hits = [hit_in_brief(hit) for hit in view.results]
-    if view.evidence != "none":
-        hits = [
-            {**brief, "evidence": "none"} if hit.get("unlikely") else brief
-            for brief, hit in zip(hits, view.results, strict=True)
-        ]
+    unlikely = next((place for place, hit in enumerate(view.results) if hit.get("unlikely")), None)
+    if unlikely is not None and view.evidence != "none":
+        hits[unlikely] = {**hits[unlikely], "evidence": "none"}
     shared = {name: hits[0][name] for name in WHOSE if _is_shared(name, hits)}
     hits = [{key: value for key, value in hit.items() if key not in shared} for hit in hits]
     return {"results": hits, **shared}
@@ -117,7 +118,7 @@ def _(view: Done) -> Shown:
 def hit_in_brief(hit: Shown) -> Shown:
     """Return a hit as id, text, date, and what the text does not say: whose it is, and what became of it."""
     unlikely = hit.get("unlikely")
-    text = cut(hit["content"], RELATED_EXCERPT_CHARS) if unlikely else hit["content"]
+    text = cut(hit["content"], UNLIKELY_CHARS) if unlikely else hit["content"]
     made: Shown = {"id": short(hit["id"]), "text": text}
     said = hit["content"].casefold()
     kind = hit.get("kind", "")

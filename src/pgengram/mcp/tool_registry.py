@@ -56,7 +56,7 @@ LOOK UP with search_memories:
 - before you answer what may concern the user's own work or life, say "I don't know", or ask for what you may have \
 been told.
 A hit that ends in … is cut; get_memories reads it whole. An 8-digit id is enough for every tool. A hit with \
-evidence none seldom answers: read it, but don't rely on it. For the next page pass next_cursor as cursor.
+evidence none, and those after it, seldom answer: read them, but don't rely on them. For the next page pass next_cursor as cursor.
 
 STORE as soon as you learn it, with create_memory, or create_memories for several:
 - preferences and facts about the user, people and projects;
