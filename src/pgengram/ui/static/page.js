@@ -149,7 +149,7 @@ function comeBack() {
 document.addEventListener("DOMContentLoaded", comeBack);
 document.addEventListener("DOMContentLoaded", () => { // on a phone its keyboard would cover half of the list
   const field = document.getElementById("q");
-  if (field && !field.value && !document.querySelector(".said") && matchMedia("(hover: hover)").matches) field.focus({ preventScroll: true });
+  if (field && !field.value && document.activeElement === document.body && !document.querySelector(".said") && matchMedia("(hover: hover)").matches) field.focus({ preventScroll: true });
 });
 document.addEventListener("htmx:afterSettle", comeBack);
 
