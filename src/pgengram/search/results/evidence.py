@@ -33,11 +33,11 @@ TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns o
 UNRELATED: Final = 0.08  # cosine of texts that have nothing in common; vectors are centred
 MEMORIES_TO_TELL: Final = 20  # below this their mean cosine says less than that of any two texts
 BEST: Final = 3  # turns about each, as one alone may fit by chance
-STRONG: Final = 0.7  # probability from which evidence is strong
+STRONG: Final = 0.6  # probability from which evidence is strong
 WEAK: Final = 0.2  # probability from which it is weak; below it nothing is recalled
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
 RECALLS_MORE: Final = 0.45  # probability of an answer below which only the best hit is recalled
-RECALLED: Final = 0.004  # share of the best hit's probability from which a hit is worth its room in a recalled text
+RECALLED: Final = 0.0005  # share of the best hit's probability from which a hit is worth its room in a recalled text
 
 Way = Literal["auto", "text", "semantic"]
 
