@@ -21,11 +21,12 @@ import numpy as np
 from corpus import Query
 from numpy.typing import NDArray
 
-from pgengram.search import ranking
+from pgengram.search import ranking, succession
 from pgengram.search.candidates import HIDDEN
 from pgengram.search.results.evidence import JUDGED, Signals, level, signals, way_of
 from pgengram.search.weights import WEIGHTS
 from pgengram.search.weights import weights as stored
+from pgengram.service import core
 
 RIDGE = 0.003
 STEPS = 30
@@ -33,6 +34,7 @@ SHARPNESS = 12.0  # of the softmax; it decides how large the weights are
 BEGIN = {"meaning": 0.6, "words": 0.35}
 LIMIT = 10
 MODES = ("auto", "text", "semantic")
+SUCCESSION = ("cosine", "crowding", "same_kind", "change", "count", "repeated")
 OWN = "own corpus"  # whose questions without an answer also stand against those of sets that have none
 Floats = NDArray[np.float64]
 
@@ -387,6 +389,37 @@ def auc(positive: Sequence[float], negative: Sequence[float]) -> float:
 
 def _levels(chances: Sequence[float]) -> str:
     return "/".join(str(sum(level(chance) == name for chance in chances)) for name in ("strong", "weak", "none"))
+
+
+# --------------------------------------------------------------------------------------------------- what holds now
+
+
+@contextmanager
+def noting_pairs() -> Iterator[list[tuple[str, Floats, str]]]:
+    """Note of each memory that is stored its text, and the signals and id of each older one that it may replace."""
+    noted: list[tuple[str, Floats, str]] = []
+    usual = core.may_replace
+
+    def note(draft: Any, near: Sequence[Any]) -> list[Any]:
+        new = succession.Statement.of(draft)
+        for row in near[: succession.MAX_REPLACED]:
+            crowded = succession.crowding(other["similarity"] for other in near if other is not row)
+            if told := succession.signals_of(new, succession.Statement.of(row), row["similarity"], crowded):
+                noted.append((draft["content"], np.array([float(told[name]) for name in SUCCESSION]), str(row["id"])))
+        return usual(draft, near)
+
+    core.may_replace = note
+    try:
+        yield noted
+    finally:
+        core.may_replace = usual
+
+
+def fitted_succession(signals_of_pairs: Floats, replaces: Floats) -> dict[str, float]:
+    """Return the weights of the rule for what holds, from pairs and whether the newer one replaces the older."""
+    share = np.full(len(replaces), 1 / len(replaces))
+    found = logistic(signals_of_pairs, replaces, share)
+    return dict(zip(("constant", *SUCCESSION), map(float, found), strict=True))
 
 
 def keep(found: dict[str, Any], embedder: str) -> None:

@@ -131,6 +131,14 @@ class Filled:
     keys: dict[str, str] = field(default_factory=dict)
     ids: dict[str, str] = field(default_factory=dict)
     hinted: dict[str, set[str]] = field(default_factory=dict)
+    pairs: list[tuple[str, Floats, str]] = field(default_factory=list)
+
+    def replacing(self) -> Iterator[tuple[Floats, bool]]:
+        """Yield the signals of each new memory and an older one, and whether the first replaces the second."""
+        by_text = {step.arguments["content"]: step.key for session in self.world.sessions
+                   for step in session.steps if step.does == "create"}  # fmt: skip
+        for text, signals, older in self.pairs:
+            yield signals, self.keys.get(older, "") in self.world.replaces.get(by_text.get(text, ""), ())
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +190,9 @@ async def _store(session: Session, filled: Filled) -> None:
     new = [step for step in session.steps if step.does == "create"]
     for start in range(0, len(new), BATCH):
         batch = new[start : start + BATCH]
-        answer = await filled.manager.create_memories([step.arguments for step in batch])
+        with fitting.noting_pairs() as pairs:
+            answer = await filled.manager.create_memories([step.arguments for step in batch])
+        filled.pairs += pairs
         for result in answer.results:
             if id_ := result.get("memory_id"):
                 key = batch[result["index"]].key
@@ -424,7 +434,13 @@ async def run(arguments: argparse.Namespace, settings: Settings, progress: Progr
         answers += await ask(filled, other, arguments.questions, baselines=not arguments.product_only)
     if arguments.fit:
         seen = fitting.kept(seen, RESULTS / "seen.pickle")
-        fit(seen, str(host.models.key and host.models.configured and host.models.configured.name), Console(width=WIDTH))
+        pairs = [pair for one in stored.values() if one.world.replaces for pair in one.replacing()]
+        fit(
+            seen,
+            pairs,
+            str(host.models.key and host.models.configured and host.models.configured.name),
+            Console(width=WIDTH),
+        )
     figures = measured(answers, [*stored.values()])
     await host.close()
     figures["seconds"] = (datetime.now(UTC) - began).total_seconds()
@@ -446,7 +462,7 @@ async def capture(filled: Filled, other: World | None, most: int) -> list[fittin
     return found
 
 
-def fit(seen: Sequence[fitting.Seen], embedder: str, screen: Console) -> None:
+def fit(seen: Sequence[fitting.Seen], pairs: Sequence[tuple[Floats, bool]], embedder: str, screen: Console) -> None:
     """Print what weights fitted with and without each data set and feature find, and keep those fitted on all."""
     ranking, rows = fitting.table_of([one for one in seen if one.mode == "auto" and one.group == "answerable"])
     screen.print(table("R@1 / R@10, of the ranking alone", rows))
@@ -461,6 +477,9 @@ def fit(seen: Sequence[fitting.Seen], embedder: str, screen: Console) -> None:
             found["speaker"] = evidence_of["speaker"]
         screen.print(table(f"is there an answer? data set left out, mode {mode}", fitting.evidence_table(its)))
     found["sharpness"]["auto"] = fitting.SHARPNESS
+    if any(replaces for _, replaces in pairs):
+        told, replaces = zip(*pairs, strict=True)
+        found["succession"] = fitting.fitted_succession(np.array(told), np.array(replaces, dtype=float))
     screen.print(found)
     fitting.keep(found, embedder)
 

@@ -26,8 +26,8 @@ OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
 HALF: Final = 0.5  # of the words of what was wanted, that an event says again
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
-HINTED: Final = 0.3  # asking whoever stores the newer one
-BEFORE: Final = 0.2  # standing before the older one
+HINTED: Final = 0.15  # asking whoever stores the newer one
+BEFORE: Final = 0.15  # standing before the older one
 NAMED: Final = 0.5  # calling the older one so
 AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact
 MAX_REPLACED: Final = 3  # memories that a new one may change
@@ -98,27 +98,34 @@ def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) 
         cosine: of the two.
         crowded: the `crowding` of either, or the mean of both.
     """
+    told = signals_of(newer, older, cosine, crowded)
+    return _probability(told) if told else 0.0
+
+
+def signals_of(newer: Statement, older: Statement, cosine: float, crowded: float) -> dict[str, float]:
+    """Return what tells whether one statement succeeds another, with the names of the weights; nothing where it can't."""
     repeated = _repeated(newer.content, older.content)
     if not _may_be_comparable(newer, older) or (newer.type == "episodic" and repeated < HALF):
-        return 0.0
-    signals = {
+        return {}
+    return {
+        "cosine": cosine,
+        "crowding": crowded,
         "same_kind": newer.kind == older.kind,
         "change": announces_change(newer.content),
         "count": counts_otherwise(newer.content, older.content),
         "repeated": repeated,
     }
-    return _probability(cosine, crowded, signals)
 
 
 def at_most(cosine: float, crowded: float) -> float:
     """Return the most that `succeeds` may be, whatever two memories say."""
-    return _probability(cosine, crowded, dict.fromkeys(("same_kind", "change", "count", "repeated"), 1.0))
+    told = dict.fromkeys(("same_kind", "change", "count", "repeated"), 1.0)
+    return _probability({"cosine": cosine, "crowding": crowded, **told})
 
 
-def _probability(cosine: float, crowded: float, signals: Mapping[str, float]) -> float:
+def _probability(told: Mapping[str, float]) -> float:
     its = weights("succession")
-    known = {"constant": 1.0, "cosine": cosine, "crowding": crowded, **signals}
-    return 1 / (1 + math.exp(-sum(its[name] * value for name, value in known.items())))
+    return 1 / (1 + math.exp(-its["constant"] - sum(its[name] * value for name, value in told.items())))
 
 
 def _repeated(newer: str, older: str) -> float:
