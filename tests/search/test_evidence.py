@@ -100,10 +100,11 @@ async def test_what_is_not_known_has_none_or_weak_evidence_and_its_hits_stay(lif
 
 
 @pytest.mark.parametrize("text", GREETINGS)
-async def test_greetings_and_thanks_recall_nothing(life: Client, text: str) -> None:
+async def test_greetings_and_thanks_begin_as_no_topic_does(life: Client, text: str) -> None:
     recalled = await call(life, "recall_context", context=text)
 
-    assert (recalled["evidence"], recalled["count"], recalled["context"]) == ("none", 0, "")
+    assert "evidence" not in recalled
+    assert recalled["memory_ids"] == (await call(life, "recall_context"))["memory_ids"]
     assert (await call(life, "search_memories", query=text))["evidence"] != "strong"
 
 
@@ -146,14 +147,14 @@ async def test_the_word_that_commands_a_list_is_not_looked_for(client: Client, q
     assert (await call(client, "search_memories", query=question))["evidence"] == "strong"
 
 
-async def test_to_ask_how_somebody_is_in_any_language_recalls_nothing(client: Client) -> None:
+async def test_to_ask_how_somebody_is_in_any_language_begins_as_no_topic_does(client: Client) -> None:
     await remember(client, "我妈妈住在杭州，喜欢喝龙井茶。")
     await remember(client, "母の誕生日は五月十日です。")
     await remember(client, "Lenas Bruder Jonas studiert Maschinenbau in Aachen.")
 
-    recalled = {text: (await call(client, "recall_context", context=text))["count"] for text in HOW_ARE_YOU}
+    recalled = {text: (await call(client, "recall_context", context=text)).get("evidence") for text in HOW_ARE_YOU}
 
-    assert {text for text, count in recalled.items() if count} == set()
+    assert {text for text, evidence in recalled.items() if evidence not in (None, "none")} == set()
 
 
 @pytest.mark.parametrize(
@@ -178,11 +179,11 @@ async def test_what_only_begins_like_a_greeting_is_a_question(life: Client, text
 
 
 @pytest.mark.parametrize("text", UNRELATED)
-async def test_what_has_nothing_to_do_with_memories_recalls_one_at_most(life: Client, text: str) -> None:
+async def test_what_has_nothing_to_do_with_memories_is_no_topic_of_theirs(life: Client, text: str) -> None:
     recalled = await call(life, "recall_context", context=text)
 
-    assert recalled["count"] <= 1
-    assert recalled["evidence"] != "strong"
+    assert recalled["evidence"] == "none"
+    assert set(recalled["memory_ids"]) <= {*(await call(life, "recall_context"))["memory_ids"]}
 
 
 async def test_a_score_is_a_probability_that_falls_and_does_not_depend_on_the_limit(life: Client) -> None:
@@ -219,7 +220,8 @@ async def test_without_an_embedder_words_alone_tell(wordless: Served) -> None:
 
     assert (known["evidence"], known["degraded"]) == ("strong", True)
     assert unknown["evidence"] in ("none", "weak")
-    assert (await call(wordless.client, "recall_context", context="ok thanks, that works"))["count"] == 0
+    begun = await call(wordless.client, "recall_context", context="ok thanks, that works")
+    assert begun["memory_ids"] == (await call(wordless.client, "recall_context"))["memory_ids"]
 
 
 async def test_what_another_speaker_said_of_himself_is_weaker_evidence(client: Client) -> None:
