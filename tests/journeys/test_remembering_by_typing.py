@@ -218,7 +218,7 @@ def test_what_is_recalled_is_one_text_between_marks(store: dict[str, str]) -> No
 
     assert "The office is in Lyon." in typed(store, "recall", "where is the office").stdout
     assert "\n<memories-" in typed(store, "recall").stdout
-    assert answered(store, "recall", "nothing of that sort")["count"] == 0
+    assert answered(store, "recall", "nothing of that sort")["evidence"] == "none"
 
 
 @pytest.mark.parametrize(

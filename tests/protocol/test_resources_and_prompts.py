@@ -210,10 +210,10 @@ async def test_the_prompts_are_listed_with_their_arguments(peer: Open) -> None:
     prompts = (await peer.client.list_prompts()).prompts
 
     assert {one.name: [(a.name, a.required) for a in one.arguments or []] for one in prompts} == {
-        "session-start": [("topic", False), ("project", False)],
+        "session-start": [("topic", False), ("project", False), ("user", False)],
         "session-summary": [("project", False)],
         "remember": [("what", True), ("tags", False), ("project", False)],
-        "recall": [("query", True), ("tags", False), ("project", False)],
+        "recall": [("query", True), ("tags", False), ("project", False), ("user", False)],
     }
 
 
@@ -226,9 +226,10 @@ async def test_a_session_starts_with_what_is_remembered(peer: Open) -> None:
     garden = await prompted(peer.client, "session-start", project="garden")
     boat = await prompted(peer.client, "session-start", topic="What is the boat called?")
 
-    assert len(fenced_lines(everything)) == 2
-    assert [line[:12] for line in fenced_lines(garden)] == ["- The garden"]
-    assert [line[:10] for line in fenced_lines(boat)] == ["- The boat"]
+    assert fenced_lines(everything)[::2] == ["garden:", "boat:"]
+    assert [line[:12] for line in fenced_lines(everything)[1::2]] == ["- The garden", "- The boat i"]
+    assert [line[:12] for line in fenced_lines(garden) if line.startswith("-")] == ["- The garden"]
+    assert fenced_lines(boat)[0].startswith(("- The boat", "boat:"))
     assert "about What is the boat called?" in boat
 
 

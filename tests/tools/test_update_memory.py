@@ -375,8 +375,8 @@ async def test_a_memory_cannot_be_changed_to_say_what_another_says(client: Clien
     blue = await remember(client, "The sky is blue.")
     id_ = await remember(client, "The sky is green.", dedup_policy="insert")
 
-    error = await refused(client, "update_memory", id=id_, content="the sky  IS blue.")
-    tried = await refused(client, "update_memory", id=id_, content="the sky  IS blue.", dry_run=True)
+    error = await refused(client, "update_memory", id=id_, content="the sky  is blue.")
+    tried = await refused(client, "update_memory", id=id_, content="the sky  is blue.", dry_run=True)
 
     assert error["code"] == "CONFLICT"
     assert blue in error["message"]

@@ -138,7 +138,7 @@ async def test_the_same_text_again_is_held_longer(client: Client, db: Database) 
     again = await call(
         client,
         "create_working_memory",
-        content="the build  is RED.",
+        content="the build  is red.",
         ttl_seconds=600,
         tags=["ci"],
         promote=True,

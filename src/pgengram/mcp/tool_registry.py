@@ -55,8 +55,8 @@ LOOK UP with search_memories:
 - when the user refers to something earlier ("as before", "my usual", "we decided");
 - before you answer what may concern the user's own work or life, say "I don't know", or ask for what you may have \
 been told.
-A hit that ends in … is cut; get_memories reads it whole. An 8-digit id is enough for every tool. A hit with \
-evidence none, and those after it, seldom answer: read them, but don't rely on them. For the next page pass next_cursor as cursor.
+A hit that ends in … is cut; get_memories reads it whole. 8-digit ids will do. A hit with \
+evidence none, and those after it, seldom answer: don't rely on them. For the next page pass next_cursor as cursor.
 
 STORE as soon as you learn it, with create_memory, or create_memories for several:
 - preferences and facts about the user, people and projects;

@@ -26,7 +26,7 @@ OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
 HALF: Final = 0.5  # of the words of what was wanted, that an event says again
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
-HINTED: Final = 0.1  # asking whoever stores the newer one
+HINTED: Final = 0.3  # asking whoever stores the newer one: of four such questions three are about what no longer holds
 BEFORE: Final = 0.15  # standing before the older one
 NAMED: Final = 0.5  # calling the older one so
 AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact

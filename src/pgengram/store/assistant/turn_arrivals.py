@@ -44,17 +44,16 @@ JOIN conversations c ON c.namespace_id = %(namespace_id)s AND c.client = s.clien
 """
 STORED: Final = """
 SELECT t.client, t.conversation, t.source_key, md5(t.text) AS digest, t.role, t.number, t.time, t.as_of, false AS withdrawn,
-  t.copy_of, true AS stored
-FROM conversation_turns t"""
+  t.copy_of, true AS stored"""
 HIDDEN: Final = """
-SELECT t.client, t.conversation, t.source_key, t.digest, t.role, t.number, t.time, t.as_of, t.withdrawn, t.copy_of, false AS stored
-FROM hidden_turns t"""
+SELECT t.client, t.conversation, t.source_key, t.digest, t.role, t.number, t.time, t.as_of, t.withdrawn, t.copy_of, false AS stored"""
 BY_KEY: Final = """
 JOIN asked s ON t.client = s.client AND t.source_key = s.key WHERE t.namespace_id = %(namespace_id)s"""
 # Uses conversation_turns_by_source and hidden_turns_by_source.
 FIND_BY_KEY: Final = f"""
 WITH asked AS MATERIALIZED (SELECT DISTINCT client, key FROM jsonb_to_recordset(%(turns)s) AS s(client text, key bigint))
-{STORED} {BY_KEY} UNION ALL {HIDDEN} {BY_KEY}
+{STORED} FROM conversation_turns t {BY_KEY}
+UNION ALL {HIDDEN} FROM hidden_turns t {BY_KEY}
 """
 OF_NAME: Final = """
 JOIN asked s ON t.client = s.client AND t.conversation = s.conversation
@@ -63,7 +62,8 @@ WHERE t.namespace_id = %(namespace_id)s AND t.source_key IS NOT NULL"""
 FIND_OF_CONVERSATIONS: Final = f"""
 WITH asked AS MATERIALIZED (
   SELECT client, conversation FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text))
-{STORED} {OF_NAME} UNION ALL {HIDDEN} {OF_NAME}
+{STORED} FROM conversation_turns t {OF_NAME}
+UNION ALL {HIDDEN} FROM hidden_turns t {OF_NAME}
 """
 # The conversations that some were forked from, and their forks, each with what it was forked from. Reads the conversations
 # of the namespace.
