@@ -115,19 +115,26 @@ def name_second(place: Path, chosen: Path | None) -> None:
     (place / SECOND).write_text(str(chosen.absolute()), "utf-8")
 
 
+def lacks_copy(place: Path) -> bool:
+    """Whether a second folder is named that does not have the newest daily backup."""
+    copies, made = second(place), daily(place)
+    return copies is not None and bool(made) and not (copies / made[-1].name).exists()
+
+
 def copy_to_second(place: Path, number: int) -> str:
     """Copy the newest daily backup to the second folder, if one is named, and keep as many there.
 
     Returns:
         Why it could not be copied; empty when it was, or needed not be.
     """
-    folder, made = second(place), daily(place)
-    if folder is None or not made or (folder / made[-1].name).exists():
+    folder = second(place)
+    if folder is None or not lacks_copy(place):
         return ""
-    copy = folder / made[-1].name
+    newest = daily(place)[-1]
+    copy = folder / newest.name
     unfinished = copy.with_name(f"{copy.name}.unfinished")
     try:
-        shutil.copyfile(made[-1], unfinished)  # never makes the folder: it would fill the place of a disk that is away
+        shutil.copyfile(newest, unfinished)  # never makes the folder: it would fill the place of a disk that is away
         unfinished.chmod(0o600)
         unfinished.replace(copy)
         keep_newest(folder, number)
@@ -172,7 +179,7 @@ def status(settings: Settings) -> Status:
         return Status(kept, second=copies)
     last = made[-1]
     at = datetime.fromtimestamp(last.stat().st_mtime, UTC)
-    copied = copies is None or (copies / last.name).exists()
+    copied = not lacks_copy(place)
     try:
         return Status(kept, last, archive.read(last).memories, at, copies, copied)
     except InvalidInput as error:
@@ -211,27 +218,35 @@ class BackupScheduler:
     def _is_due(self) -> bool:
         try:
             place = folder(self._settings.data_path)
-            copies, made = second(place), daily(place)
-            lacking = copies is not None and copies.is_dir() and made and not (copies / made[-1].name).exists()
-            return is_due(place) or bool(lacking)
+            copies = second(place)
+            return is_due(place) or (copies is not None and copies.is_dir() and lacks_copy(place))
         except NotReady as error:
             log.warning("No daily backup: %s", error.message)
             return False
 
     async def _make(self) -> None:
-        process = subprocess.Popen(  # noqa: ASYNC220 # Windows' loop for psycopg starts no processes; ours alone
-            [sys.executable, "-m", "pgengram", "backup", "--if-due"],
-            env=environment_without_settings() | self._settings.variables,
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            creationflags=NO_WINDOW,
-        )
-        try:
-            _, said = await asyncio.to_thread(process.communicate)
-            if process.returncode:
-                log.warning("No daily backup: %s", said.decode(errors="replace").strip())
-        finally:
-            if process.returncode is None:
-                await asyncio.to_thread(end_tree, process.pid, PATIENCE_S)
+        if problem := await make_apart(self._settings, "--if-due"):
+            log.warning("No daily backup: %s", problem)
+
+
+async def make_apart(settings: Settings, *options: str) -> str:
+    """Run `pgengram backup` in a process of its own, which is ended if this is cancelled.
+
+    Returns:
+        Why it failed; empty when it did not.
+    """
+    process = subprocess.Popen(  # noqa: ASYNC220, S603 # Windows' loop for psycopg starts no processes; ours alone, with our options
+        [sys.executable, "-m", "pgengram", "backup", *options],
+        env=environment_without_settings() | settings.variables,
+        start_new_session=True,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        creationflags=NO_WINDOW,
+    )
+    try:
+        _, said = await asyncio.to_thread(process.communicate)
+        return (said.decode(errors="replace").strip() or "It said nothing.") if process.returncode else ""
+    finally:
+        if process.returncode is None:
+            await asyncio.to_thread(end_tree, process.pid, PATIENCE_S)

@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
 from pgengram.errors import NotReady
-from pgengram.postgres.process_locks import NO_WINDOW
-from pgengram.runtime.system.processes import end_tree
-from pgengram.settings import Settings, environment_without_settings
+from pgengram.settings import Settings
 from pgengram.store.recovery import backup_schedule
 from pgengram.ui.view_data.jobs import Job
-
-PATIENCE_S = 3  # for a backup that is broken off, when the page ends
 
 
 class Backups:
@@ -54,22 +48,8 @@ class Backups:
             self.job.task = asyncio.create_task(self._make(), name="backing up")
 
     async def _make(self) -> None:
-        process = subprocess.Popen(  # noqa: ASYNC220 # Windows' loop for psycopg starts no processes; ours alone
-            [sys.executable, "-m", "pgengram", "backup"],
-            env=environment_without_settings() | self._settings.variables,
-            start_new_session=True,
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            creationflags=NO_WINDOW,
-        )
-        try:
-            _, said = await asyncio.to_thread(process.communicate)
-            if process.returncode:
-                raise NotReady("The backup failed.", said.decode(errors="replace").strip())
-        finally:
-            if process.returncode is None:
-                await asyncio.to_thread(end_tree, process.pid, PATIENCE_S)
+        if problem := await backup_schedule.make_apart(self._settings):
+            raise NotReady("The backup failed.", problem)
 
 
 def _made_at(path: Path) -> float:
