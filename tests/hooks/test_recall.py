@@ -7,6 +7,7 @@ import sys
 import time
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -87,6 +88,23 @@ async def test_a_session_begins_with_its_own_project_and_with_nothing_of_another
     assert "belongs to project=ark" in begun
     assert "Noah" in asked
     assert "Argo" not in begun + asked
+
+
+async def test_a_session_begins_with_what_is_due_and_with_no_fact_without_what_may_hold_instead(
+    assistant: Assistant, client: Client
+) -> None:
+    soon = datetime.now(UTC) + timedelta(days=3)
+    await remember(client, "Mara prefers short answers.", kind="preference", user="Mara")
+    await remember(client, "The Ark project deploys from Lyon.", project="ark", occurred_at="2025-03-01")
+    await remember(client, "The Ark project now deploys from Nantes, no longer from Lyon.", project="ark")
+    await remember(client, "The Ark project is audited.", project="ark", occurred_at=soon.isoformat())
+
+    begun = assistant.context("SessionStart")
+
+    assert begun.index("Next two weeks:") < begun.index("is audited") < begun.index("\nark:") < begun.index("Mara:")
+    assert "short answers" in begun
+    assert "Nantes" in begun
+    assert "deploys from Lyon. (" not in begun or "perhaps replaced by" in begun
 
 
 async def test_what_came_is_logged_with_whether_it_was_used_and_goes_with_its_memory(

@@ -14,6 +14,7 @@ from pgengram.local.transcripts import read_transcript
 from pgengram.runtime.projects import Project
 from pgengram.search.results.budget import recalled_line
 from pgengram.service.answers import contexts, said, standing
+from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
 from pgengram.store.assistant import recall_receipts
@@ -21,7 +22,6 @@ from pgengram.store.assistant.conversations import Conversation, cited
 from pgengram.text.fencing import fenced, one_line
 
 if TYPE_CHECKING:
-    from pgengram.search.results.hits import Hit
     from pgengram.service.manager import MemoryManager
 
 BEGUN: Final = (
@@ -137,12 +137,11 @@ class _Answer:
             await conversations.catch_up(self._conversation, read_transcript)
 
     async def _start(self) -> str:
-        """Return the date, what always matters, what matters for this project, and where the last conversation about
-        it ended.
-        """
+        """Return the date, a digest for this project, and where the last conversation about it ended."""
         project = self._conversation.project or ""
-        rows = await standing.beginning(self._manager, None, contexts.MAX_CHARS, project=project)
-        lines = await self._logged(rows)
+        always = await standing.standing(self._manager)
+        known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
+        lines = [*grouped(await self._logged(known))]
         if self._event.source == "resume":
             return fenced(lines) if lines else ""
         missing: list[str] = []
@@ -159,7 +158,8 @@ class _Answer:
     async def _prompt(self) -> str:
         """Return what is known about what the user says, if that is sure enough."""
         rows = await contexts.sure_about(self._manager, self._event.prompt[: f.MAX_QUERY], self._conversation.project)
-        lines = await self._logged(rows, evidence="strong")
+        known = await self._logged([Line(hit, None, recalled_line(hit)) for hit in rows], evidence="strong")
+        lines = [line.text for line in known]
         return f"{KNOWN}\n{fenced(lines)}" if lines else ""
 
     async def _last_words(self) -> list[str]:
@@ -181,25 +181,28 @@ class _Answer:
             for row in found
         ]
 
-    async def _logged(self, hits: Sequence[Hit], evidence: str | None = None) -> list[str]:
-        """Return the memories that were not put before the model in this conversation yet as lines, and log them.
+    async def _logged(self, known: Sequence[Line], evidence: str | None = None) -> list[Line]:
+        """Return the memories that were not put before the model in this conversation yet, and log them.
 
         There are none once it is too late: they would be logged and never seen.
         """
         talk = self._conversation
         async with self._manager.store.transaction() as tx:
             before = await recall_receipts.given(tx, talk.client, talk.id)
-            fresh = [hit for hit in hits if (hit.id, hit.version) not in before] if self.is_in_time else []
-            lines = [recalled_line(hit) for hit in fresh]
+            in_time = known if self.is_in_time else []
+            fresh = [line for line in in_time if (line.hit.id, line.hit.version) not in before]
             receipts = [
                 recall_receipts.Receipt(
-                    hit.id, hit.version, hit.match.score if hit.match else None, len(line) // CHARS_OF_TOKEN
+                    line.hit.id,
+                    line.hit.version,
+                    line.hit.match.score if line.hit.match else None,
+                    len(line.text) // CHARS_OF_TOKEN,
                 )
-                for hit, line in zip(fresh, lines, strict=True)
+                for line in fresh
             ]
             if receipts and not tx.read_only:
                 await recall_receipts.add(
                     tx, receipts, **talk.key, event=self._event.name, project=talk.project, evidence=evidence,
                     milliseconds=round((time.monotonic() - self._began) * 1000),
                 )  # fmt: skip
-        return lines
+        return fresh

@@ -1,4 +1,4 @@
-"""What is put before a model: the memories that matter most, and those that surely answer."""
+"""What is put before a model unasked: no stranger's words, nothing of another project, and what surely answers a prompt."""
 
 from __future__ import annotations
 
@@ -26,11 +26,6 @@ PASSED_OVER: Final = 5_000  # memories of strangers
 ABOUT_A_PROMPT_CHARS: Final = 1_500
 ABOUT_A_PROMPT: Final = 5  # memories at most
 FEW_WORDS: Final = 3  # fewer, such as "go on", are about nothing
-
-
-async def most_relevant(core: Core, *, project: str | None = None) -> list[Hit]:
-    """Return the memories that matter most now and may be put before a model unasked, best first."""
-    return await first_trusted(core, {"sort": "relevance", "project": project})
 
 
 async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Hit]:

@@ -61,8 +61,8 @@ class Line:
 
 async def digest(
     core: Core, always: Sequence[Hit], max_chars: int, *, user: str | None, project: str | None
-) -> tuple[list[str], list[Hit]]:
-    """Return the lines of a digest with its headings, and the memories in it; none where nothing fits.
+) -> list[Line]:
+    """Return the memories of a digest as they are read; none where nothing fits.
 
     Args:
         core: whose memories.
@@ -75,14 +75,14 @@ async def digest(
     hits = await _pool(core, always, now, user=user, project=project)
     after = await successors(core, [*hits.values()])
     days = {id_: day for id_, hit in hits.items() if (day := due(hit, now))}
-    room = _Room(hits, after, days, max_chars - len(fenced([])))
+    asked = {id_ for id_, hit in hits.items() if (user and hit.user) or (project and hit.project)}
+    room = _Room(hits, after, days, max_chars - len(fenced([])), asked=asked)
     order = _best_first(hits, always, days)
     shares = (DUE_SHARE, ALWAYS_SHARE, LATELY_SHARE, 1.0)
     for share, ids in zip(shares, order, strict=True):
         for id_ in ids:
             room.take(id_, share)
-    lines = room.lines
-    return [*_grouped(lines)], [line.hit for line in lines]
+    return room.lines
 
 
 async def _pool(
@@ -104,8 +104,8 @@ async def _pool(
     found = {hit.id: hit for hit in ahead} | found
     fit = [hit for hit in found.values() if contexts.concerns(core, hit, user=user, project=project)]
     if project and user is None:  # whose project it is not, their own matters have no place in it
-        theirs = {hit.user for hit in fit if hit.project} | {None}
-        fit = [hit for hit in fit if hit.user in theirs]
+        theirs = {hit.user for hit in fit if hit.project} - {None}
+        fit = [hit for hit in fit if not theirs or hit.user in {None, *theirs}]
     return {hit.id: hit for hit in await contexts.trusted(core, fit)}
 
 
@@ -133,9 +133,11 @@ class _Room:
     holds.
     """
 
-    def __init__(self, hits: dict[UUID, Hit], after: Successors, days: dict[UUID, date], room: int) -> None:
+    def __init__(
+        self, hits: dict[UUID, Hit], after: Successors, days: dict[UUID, date], room: int, *, asked: set[UUID]
+    ) -> None:
         self.taken: dict[UUID, Line] = {}
-        self._hits, self._after, self._days = hits, after, days
+        self._hits, self._after, self._days, self._asked = hits, after, days, asked
         self._room, self._used = room, 0
         self._said: set[str] = set()
         self._headings: set[str] = set()
@@ -177,11 +179,13 @@ class _Room:
 
     @property
     def lines(self) -> list[Line]:
-        """What was taken, as it is read: what is due by day, then by whose it is what was stated last."""
-        order = {"": -1}
+        """What was taken, as it is read: what is due by day, then whose it is that was asked for, nobody's and the
+        others', of each what was stated last.
+        """
+        order = {"": 0}
         for line in self.taken.values():
-            order.setdefault(line.group, len(order))
-        order[SOON] = -2
+            order.setdefault(line.group, -len(order) if line.hit.id in self._asked else len(order))
+        order[SOON] = -len(order) - 1
 
         def key(line: Line) -> tuple[int, str, bool, float]:
             return order[line.group], str(line.day or ""), line.tier > ALWAYS_SHARE, -stated(vars(line.hit)).timestamp()
@@ -194,7 +198,7 @@ def _size(line: str) -> int:
     return len(line.encode("utf-8", "replace")) + 1
 
 
-def _grouped(lines: Sequence[Line]) -> Iterable[str]:
+def grouped(lines: Sequence[Line]) -> Iterable[str]:
     """Yield the lines with the heading of each group before its first."""
     last = ""
     for line in lines:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.runtime.clock import here
 from pgengram.search.results import budget
 from pgengram.service.answers import contexts
-from pgengram.service.answers.digest import digest
+from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.text.fencing import fenced
 from pgengram.text.similarity.normalising import folded
 
@@ -35,28 +35,28 @@ SORTS: Final[tuple[dict[str, Any], ...]] = (
 
 
 async def opening(
-    core: Core, then: Sequence[Hit] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+    core: Core, about: Sequence[Hit] | None, max_chars: int, *, user: str | None = None, project: str | None = None
 ) -> tuple[str, list[Hit]]:
     """Return the text a conversation begins with, and the memories in it; empty where no memory fits.
 
-    Today's date, then a digest, or where there is a topic what `beginning` chooses. Where neither a topic nor a project
-    is named, it is for the project of the folder where the client works, if anything is known of that.
+    Today's date, then what always matters and what is about the topic, or a digest where there is none. Where neither a
+    topic nor a project is named, it is for the project of the folder where the client works, if anything is known of
+    that.
     """
     date = today()
     room = max_chars - len(date) - 1
-    if then is not None:
-        fitting = await beginning(core, then, room, user=user, project=project)
+    if about is not None:
+        fitting = await _with_topic(core, about, room, user=user, project=project)
         return (f"{date}\n{budget.recalled(fitting)}" if fitting else ""), fitting
     always = await standing(core)
-    chosen: list[Hit] = []
-    lines: list[str] = []
+    lines: list[Line] = []
     if project is None and core.here is not None:
-        lines, chosen = await digest(core, always, room, user=user, project=core.here.name)
-    if not any(hit.project for hit in chosen):
-        lines, chosen = await digest(core, always, room, user=user, project=project)
-    if not chosen and (user or project) and (await digest(core, always, room, user=None, project=None))[1]:
+        lines = await digest(core, always, room, user=user, project=core.here.name)
+    if not any(line.hit.project for line in lines):
+        lines = await digest(core, always, room, user=user, project=project)
+    if not lines and (user or project) and await digest(core, always, room, user=None, project=None):
         return f"{date}\n{NOTHING_OF_THEIRS}", []
-    return (f"{date}\n{fenced(lines)}" if chosen else ""), chosen
+    return (f"{date}\n{fenced([*grouped(lines)])}" if lines else ""), [line.hit for line in lines]
 
 
 def today() -> str:
@@ -64,36 +64,22 @@ def today() -> str:
     return f"Today is {here():%A, %Y-%m-%d}."
 
 
-async def beginning(
-    core: Core, then: Sequence[Hit] | None, max_chars: int, *, user: str | None = None, project: str | None = None
+async def _with_topic(
+    core: Core, about: Sequence[Hit], max_chars: int, *, user: str | None, project: str | None
 ) -> list[Hit]:
-    """Return the memories a conversation begins with: what always matters in at most half of the room, then what else
-    is given, each once.
+    """Return what always matters in at most half of the room, then what is about the topic, each once.
 
     Nothing of another user or project is among them, and nothing that strangers may have written.
-
-    Args:
-        core: whose memories.
-        then: what matters for the topic, best first; None for what matters most, where there is no topic.
-        max_chars: of the recalled text.
-        user: who is served; None if that is not known.
-        project: what is worked on; None if that is not known, "" if it is no project.
     """
-    if then is None:
-        own = await contexts.most_relevant(core, project=project) if project else []
-        then = [*own, *await contexts.most_relevant(core)]
-    else:
-        then = budget.worth_recalling(await contexts.trusted(core, then))
-    always = await standing(core)
 
     def concerning(hits: Sequence[Hit]) -> list[Hit]:
         return [hit for hit in hits if contexts.concerns(core, hit, user=user, project=project)]
 
-    first = budget.select_for_context(concerning(always), int(max_chars * SHARE))
+    first = budget.select_for_context(concerning(await standing(core)), int(max_chars * SHARE))
     taken = {hit.id for hit in first}
-    rest = [hit for hit in concerning(then) if hit.id not in taken]
+    rest = [hit for hit in concerning(await contexts.trusted(core, about)) if hit.id not in taken]
     left = max_chars - len(budget.recalled(first)) + len(fenced([]))
-    return [*first, *budget.select_for_context(rest, left)]
+    return [*first, *budget.select_for_context(budget.worth_recalling(rest), left)]
 
 
 async def limits(core: Core) -> list[Hit]:
