@@ -228,7 +228,7 @@ async def mistakes(settings: Settings) -> dict[str, Any]:
     sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "tools"), str(Path(__file__).parents[1] / "tests")]
     generated, judges = import_module("generated_mistakes"), import_module("mistakes")
     found: dict[str, dict[str, Any]] = {}
-    async with connected(replace(settings, answers="full")) as client:
+    async with connected(replace(settings, answers="full", toolsets="core,review,graph,maintenance")) as client:
         for title, cases in {"one by one": judges.CASES, "by rule": generated.cases()}.items():
             verdicts = Counter[str]()
             for case in cases:

@@ -40,6 +40,9 @@ LONGEST_PAUSE_S: Final = 0.3  # between two looks at what takes its time
 Answer = dict[str, Any]
 
 
+USED = "core,review,graph,maintenance"  # toolsets of the servers of the tests
+
+
 def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a server: the machine's, and of ours only `settings`; unless told otherwise answers are
     full, no backups are made, and the folder of this repository is not what a test works on.
@@ -47,7 +50,7 @@ def environment(**settings: str) -> dict[str, str]:
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
     if REPLICA and "database_url" in settings:
         settings = {"read_url": read_url(settings["database_url"]), **settings}
-    settings = {"answers": "full", "backup_days": "0", "project": "off", **settings}
+    settings = {"answers": "full", "backup_days": "0", "project": "off", "toolsets": USED, **settings}
     return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
 
 

@@ -56,7 +56,7 @@ Replaces = Annotated[
         {
             "type": "array",
             "items": {"type": "string"},
-            "description": "Ids.",
+            "description": "Ids of what no longer holds; it is forgotten, restorable.",
         }
     ),
 ]
@@ -291,7 +291,7 @@ class Question(Filters):
     )
     sort: Annotated[Sort | None, Field(description="Instead of best first.")] = None
     limit: Annotated[int, Field(ge=1, le=f.MAX_LIMIT, description="Most hits.")] = f.USUAL_LIMIT
-    offset: Annotated[int, Field(ge=0, le=10_000)] = 0
+    offset: Annotated[int, Field(ge=0, le=10_000, description="Hits to pass over.")] = 0
     cursor: Annotated[str, Field(max_length=512, description="From the page before.")] = ""
     min_similarity: Annotated[float | None, Field(ge=-1, le=1, description="Least cosine.")] = None
     max_chars: Annotated[int | None, Field(ge=100, le=200_000, description="Contents together.")] = None

@@ -12,7 +12,7 @@ from pgengram.data_folder import default_data_folder
 from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
-TOOLSETS = ("core", "graph", "maintenance", "clusters", "working", "identity")
+TOOLSETS = ("core", "review", "graph", "maintenance", "clusters", "working", "identity")
 ESSENTIAL = "essential"  # the five of the core that matter most, listed as briefly as possible
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service", "basic-memory")
 SECRETS = ("reject", "redact")
@@ -45,9 +45,9 @@ class Settings:
         "", "Project being worked on, or `off` for none. Empty: the one of the folder where the assistant works."
     )
     toolsets: str = _setting(
-        "core,graph,maintenance",
-        "Which groups of tools to list, comma-separated: `core`, `graph`, `maintenance`, `clusters`, `working`, "
-        "`identity`, or `all`; or `essential`, five tools of the core for clients that pay for each.",
+        "core,review",
+        "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
+        "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each.",
     )
     compat: str = _setting(
         "",

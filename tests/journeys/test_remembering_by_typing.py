@@ -76,6 +76,17 @@ def test_a_text_comes_from_standard_input_and_may_be_long(store: dict[str, str])
     assert shown["memories"][0]["content"] == "One line.\nAnother line."
 
 
+def test_a_memory_that_holds_instead_of_others_retires_them_and_says_how_to_undo_that(store: dict[str, str]) -> None:
+    old = added(store, "The office is in Lyon.")
+    said = typed(store, "add", "The office is in Nantes.", "--replaces", old[-8:]).stdout
+    refused = typed(store, "add", "The office is in Brest.", "--replaces", "00000000", expect=1)
+
+    assert f"Forgotten, as this holds instead: {old[-8:]}" in said
+    assert f"Undo: pgengram restore {old[-8:]}" in said.splitlines()
+    assert [hit["content"] for hit in answered(store, "list")["results"]] == ["The office is in Nantes."]
+    assert "00000000" in refused.stderr
+
+
 def test_a_memory_is_forgotten_and_restored(store: dict[str, str]) -> None:
     id_ = added(store, "The office is in Lyon.")
 

@@ -255,7 +255,7 @@ def test_ordinary_notes_hold_no_secret(text: str) -> None:
 WRAPPED = [
     "anthropic", "openai project", "github", "github fine-grained", "github app, since 2026", "gitlab", "slack bot", "slack app", "google",
     "stripe", "hugging face", "npm", "pypi", "jwt", "digitalocean", "gemini", "bedrock", "tailscale", "langsmith", "pinecone", "1password",
-    "vault", "notion", "linear", "groq", "sendgrid", "discord", "terraform", "jfrog", "openrouter", "fly", "azure openai",
+    "vault", "notion", "linear", "groq", "sendgrid", "discord", "terraform", "jfrog", "openrouter", "fly", "azure openai", "telegram",
 ]  # fmt: skip
 INVISIBLE = ["\u200b", "\u200d", "\u2060", "\ufeff", "\u00ad", "\u034f", "\U000e0041"]
 

@@ -7,6 +7,7 @@ import re
 from typing import Any
 
 import pytest
+from mcp.shared.exceptions import MCPError
 from mcp.types import Tool
 
 from helpers import Answer, Served, call, connected
@@ -21,8 +22,8 @@ TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", 
 OBVIOUS = {"boolean", "number", "integer"}  # their bounds and their name say it all
 
 
-MOST_TOOLS = 12
-MOST_BYTES = 14_000  # of an assistant's attention, whatever it does
+BY_DEFAULT = [*TOOLS[:3], "recall_context", *TOOLS[3:], "review_memories"]
+MOST_BYTES = 11_500  # of an assistant's attention, whatever it does
 
 
 @pytest.fixture(scope="module")
@@ -47,11 +48,35 @@ def test_the_six_tools_of_a_memory_are_there_in_this_order(tools: list[Tool]) ->
     assert [tool.name for tool in tools] == TOOLS
 
 
-async def test_the_list_of_tools_is_short_and_takes_at_most_fourteen_thousand_bytes(serving_words: Served) -> None:
-    listed = (await serving_words.client.list_tools()).tools
+async def test_by_default_only_what_most_sessions_need_is_listed_and_a_client_can_ask_for_more(
+    serving_words: Served,
+) -> None:
+    settings = {"database_url": serving_words.db.url, "embedder": "none:", "answers": "short", "namespace": "asked"}
+    async with connected(**settings, toolsets=Settings().toolsets) as client:
+        few = (await client.list_tools()).tools
+        past = {"occurred_at": "2020-01-01", "expires_at": "2020-02-01"}
+        await call(client, "create_memory", content="The winter fair is on.", **past)
+        reviewed = await call(client, "review_memories")
+        with pytest.raises(MCPError, match="Use one of create_memory"):
+            await client.call_tool("tidy_memories", {"action": "archive"})
+    async with connected(**settings, toolsets=f"{Settings().toolsets},maintenance") as client:
+        asked = [tool.name for tool in (await client.list_tools()).tools]
+        planned = await call(client, "review_memories")
 
-    assert len(listed) <= MOST_TOOLS
-    assert len(compact(listed)) <= MOST_BYTES
+    assert [tool.name for tool in few] == BY_DEFAULT
+    assert len(compact(few)) <= MOST_BYTES
+    assert [len(answer["found"]) for answer in (reviewed, planned)] == [9, 9]
+    assert reviewed["found"]["expired"] == 1
+    assert (reviewed["plan"], len(planned["plan"])) == ([], 1)
+    assert asked == [*BY_DEFAULT, "memory_stats", "tidy_memories"]
+
+
+async def test_every_argument_that_is_only_named_says_what_it_means(serving_words: Served) -> None:
+    for tool in (await serving_words.client.list_tools()).tools:
+        _, _, named = (tool.description or "").partition(" Also: ")
+        told = re.sub(r"(by the fields|the other fields) of create_memory[^(]*(, |$)", "", named)
+        for one in filter(None, re.split(r", (?=\w+ \()", told.removesuffix("."))):
+            assert re.fullmatch(r"\w+ \(.{4,}\)", one), (tool.name, one)
 
 
 def test_what_matters_most_is_listed_first(tools: list[Tool]) -> None:

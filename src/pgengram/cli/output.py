@@ -173,6 +173,9 @@ def print_stored(stored: Mapping[str, Any]) -> None:
     screen.print(Text.assemble(f"{first}. ", (id_, "cyan")))
     if stored["created"]:
         say_undo("forget", stored["memory_id"])
+    if replaced := stored.get("replaced"):
+        say(f"Forgotten, as this holds instead: {', '.join(map(short, replaced))}")
+        say_undo("restore", *replaced)
     if kept := stored.get("kept_as_stored"):
         say(f"Kept as stored: {', '.join(kept)}. To change it: pgengram edit {id_}")
     near = stored.get("near_duplicates") or []
@@ -193,10 +196,10 @@ def _in_a_line(row: Mapping[str, Any]) -> str:
     return f"{short(row['id'])} {one_line(row.get('text') or row['excerpt'])}"
 
 
-def say_undo(*words: str) -> None:
+def say_undo(command: str, *ids: str, option: str = "") -> None:
     """Print the command that undoes what was done."""
-    command, id_, *options = words
-    screen.print(Text(f"Undo: pgengram {' '.join([command, short(id_), *options])}", style="dim"))
+    words = [command, *map(short, ids), *([option] if option else [])]
+    screen.print(Text(f"Undo: pgengram {' '.join(words)}", style="dim"))
 
 
 def print_memory(memory: dict[str, Any]) -> None:

@@ -42,7 +42,7 @@ OPTIONS: Final[Mapping[str, Mapping[str, tuple[str, str]]]] = {
     "add": {
         **_ABOUT, **_JSON, "--type": ("type", TEXT), "--kind": ("kind", TEXT), "--importance": ("importance", NUMBER),
         "--occurred-at": ("occurred_at", TEXT), "--expires-at": ("expires_at", TEXT),
-        "--related-to": ("related_to", LIST), "--pin": ("pin", FLAG),
+        "--related-to": ("related_to", LIST), "--replaces": ("replaces", LIST), "--pin": ("pin", FLAG),
     },
 }  # fmt: skip
 ORIGIN: Final = {"capture_mode": "explicit", "source_provider": "command line"}

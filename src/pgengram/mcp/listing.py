@@ -29,26 +29,30 @@ USUAL: Final[dict[str, tuple[str, ...]]] = {
     "review_memories": ("find", "project", "offset"),
     "tidy_memories": ("action", "plan", "confirm_token", "synonyms"),
 }  # fmt: skip
-# Names that a model would not understand by themselves.
+# What is told of arguments that are not listed, where their own description says too much or nothing.
 MEANING: Final = {
     "as_of": "what held true then",
-    "collection": "a grouping of yours",
     "below_importance": "what has faded",
-    "count_only": "how many match",
-    "duration": "seconds",
+    "collection": "a grouping of yours",
+    "cursor": "next_cursor of the page before",
     "dedup_policy": "ask, skip_if_near, merge or insert",
-    "expected_version": "refuse if changed",
-    "include": "turns",
-    "pinned": "never fades",
-    "idempotency_key": "same key, same memory",
-    "related_to": "ids",
+    "embedding": "a vector of your own",
+    "emotion": "one word",
+    "include": "turns of conversations",
+    "last_confirmed_at": "when it was last true",
+    "now": "the time to count from",
+    "related_to": "ids to link it to",
     "replacements": "new memories that hold instead",
-    "speaker": "who said it",
+    "sources": "{kind, ref, author, trust, …}",
     "status": "archived, invalidated or working",
     "tags_match": "any or all",
 }
-MEANING_BESIDE: Final = {name: MEANING[name] for name in MEANING if name not in NewMemory.model_fields}
-LIKE_CREATING: Final = frozenset({"search_memories", "update_memory"})  # take fields that create_memory describes
+# Take fields that create_memory describes.
+DESCRIBED_THERE: Final = {
+    "search_memories": "by the fields of create_memory {}",
+    "update_memory": "the other fields of create_memory",
+}
+LIKE_CREATING: Final = DESCRIBED_THERE.keys()
 DESCRIBED_ONCE: Final = frozenset({"content", "kind", "importance", "tags", "metadata"})
 LEFT_OUT: Final = frozenset(
     {"additionalProperties", "format", "maxItems", "maxLength", "minItems", "minLength", "minimum"}
@@ -83,13 +87,21 @@ def listed_answer(schema: Schema) -> Schema:
 
 
 def _also(tool: str, properties: Schema, shown: Schema) -> str:
-    """Name the arguments that are not listed."""
+    """Name the arguments that are not listed, each with what it means where create_memory does not tell that."""
     others = [name for name in properties if name not in shown]
-    if tool == "update_memory":
-        others = ["the other fields of create_memory", *(name for name in others if name not in NewMemory.model_fields)]
-    meaning = MEANING if tool == "create_memory" else MEANING_BESIDE
-    named = (f"{name} ({meaning[name]})" if name in meaning else name for name in others)
-    return f"Also: {', '.join(named)}." if others else ""
+    told: list[str] = []
+    if tool in LIKE_CREATING:
+        alike = [name for name in others if name in NewMemory.model_fields]
+        others = [name for name in others if name not in alike]
+        told = [DESCRIBED_THERE[tool].format(", ".join(alike))]
+    told += [f"{name} ({_meaning(name, properties[name])})" for name in others]
+    return f"Also: {', '.join(told)}." if told else ""
+
+
+def _meaning(name: str, schema: Schema) -> str:
+    """Return what an argument means in a few words: its own description, or which values it takes."""
+    said: str = MEANING.get(name) or schema.get("description") or " or ".join(schema.get("enum", ()))
+    return said[:1].lower() + said[1:].removesuffix(".")
 
 
 def _type_alone(schema: Schema) -> Schema:

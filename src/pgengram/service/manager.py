@@ -84,8 +84,8 @@ class MemoryManager(Core):
         decision, goal or pattern (strategic).
 
         Use when the user states a preference, decision, fact or commitment, or when something worked.
-        Several at once: create_memories; to correct one: update_memory; if it holds instead of others: replaces (which
-        forgets those). Said again, it confirms that memory; the answer names those that it may replace.
+        Several at once: create_memories; to correct one: update_memory; if it holds instead of others: replaces, which
+        forgets those. Said again, it confirms that memory; the answer names those that it may replace.
         Secrets are refused; errors name the next step.
         """
         new, dates = with_dates(new)

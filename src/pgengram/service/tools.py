@@ -30,6 +30,8 @@ class Hints:
 
 
 READS = Hints(read_only=True, destructive=False, idempotent=True)
+# Also where `replaces` retires others: those are kept whole and come back with one call. Clients that ask their user before what
+# is destructive would otherwise ask for each memory, and store none where nobody is there.
 ADDS = Hints(read_only=False, destructive=False, idempotent=True)
 CHANGES = Hints(read_only=False, destructive=True, idempotent=False)
 REMOVES = Hints(read_only=False, destructive=True, idempotent=True)

@@ -10,12 +10,14 @@ from pgengram.service.tools import Tool, tools_of
 if TYPE_CHECKING:
     from pgengram.service.core import Core
 
-CLASSES: Final[dict[str, str]] = {
-    "graph": "Graph",
-    "maintenance": "Maintenance",
-    "clusters": "Clusters",
-    "working": "Working",
-    "identity": "Identity",
+# Of each group the module, the class, and the tools where it has not all of the class.
+CLASSES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
+    "review": ("maintenance", "Maintenance", ("review_memories",)),
+    "graph": ("graph", "Graph", ()),
+    "maintenance": ("maintenance", "Maintenance", ("memory_stats", "tidy_memories")),
+    "clusters": ("clusters", "Clusters", ()),
+    "working": ("working", "Working", ()),
+    "identity": ("identity", "Identity", ()),
 }
 
 
@@ -31,10 +33,10 @@ class Toolset:
 
 
 def offered(core: Core, chosen: frozenset[str]) -> list[Tool]:
-    """Return the tools of the chosen groups, each group as one object on `core`."""
+    """Return the tools of the chosen groups, each as methods of one object on `core`."""
     found: list[Tool] = []
-    for name, class_name in CLASSES.items():
+    for name, (module, class_name, only) in CLASSES.items():
         if name in chosen:
-            module = import_module(f"{__name__}.{name}")
-            found += tools_of(getattr(module, class_name)(core))
+            toolset = getattr(import_module(f"{__name__}.{module}"), class_name)(core)
+            found += [tool for tool in tools_of(toolset) if not only or tool.name in only]
     return found

@@ -115,15 +115,16 @@ class Maintenance(Toolset):
         self,
         find: Annotated[list[Finding] | None, f.AnyOf, Field(description="Default: all.")] = None,
         project: Annotated[f.Name | None, Field(description="Only of this one.")] = None,
-        threshold: Annotated[float | None, _within(0.5, 1)] = None,
-        max_groups: Annotated[int, _within(1, MAX_GROUPS)] = 50,
-        stale_days: Annotated[int, _within(1, MAX_DAYS)] = STALE_DAYS,
+        threshold: Annotated[float | None, _within(0.5, 1), Field(description="Least cosine of duplicates.")] = None,
+        max_groups: Annotated[int, _within(1, MAX_GROUPS), Field(description="Most of each finding.")] = 50,
+        stale_days: Annotated[int, _within(1, MAX_DAYS), Field(description="Unused for so long.")] = STALE_DAYS,
         offset: Annotated[int, _within(0, MAX_OFFSET), Field(description="next_offset, to go on.")] = 0,
     ) -> Reviewed:
         """Find memories that need care, such as duplicates, and propose a plan for the sure ones. Changes nothing.
 
-        Use when asked to clean up; what contradicts or no longer holds is first. Show the findings, then
-        tidy_memories (apply). To find memories by what they say: search_memories. Error: DATABASE_ERROR.
+        Use when asked to clean up; what contradicts or no longer holds is first. Show the findings, and settle what the
+        user agrees to by forget_memories or update_memory, or where it is listed by tidy_memories (apply the plan). To
+        find memories by what they say: search_memories. Error: DATABASE_ERROR.
         """
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
@@ -134,7 +135,8 @@ class Maintenance(Toolset):
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
             left_out = review.leave_out(wanted, BRIEF_BYTES) if BRIEFLY.get() else []
-            plan = await ChangePlan.read(tx, review.steps_of(wanted)[: f.MAX_BATCH], lock=False, replayable=True)
+            steps = review.steps_of(wanted)[: f.MAX_BATCH] if self._can_tidy else []
+            plan = await ChangePlan.read(tx, steps, lock=False, replayable=True)
         return Reviewed(
             **review.shown(wanted),
             plan=[step.as_json() for step in plan.steps],
@@ -142,6 +144,11 @@ class Maintenance(Toolset):
             note=NOT_SHOWN.format(", ".join(left_out)) if left_out else None,
             degraded=self.core.degraded,
         )
+
+    @property
+    def _can_tidy(self) -> bool:
+        """Whether a plan is of use to who asked: a model needs a tool that takes it."""
+        return not BRIEFLY.get() or "maintenance" in self.core.settings.toolset_names
 
     async def _confirm_token(self, plan: ChangePlan) -> str:
         async with self.core.store.transaction() as tx:

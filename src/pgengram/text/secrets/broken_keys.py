@@ -2,7 +2,8 @@
 
 What is searched is another form of the text, each character with the place that it has there: without invisible
 characters, full-width letters as plain ones; and from each prefix of a key on, the pieces that may belong to it, put
-together. A piece looks like no word of a language: it holds a digit beside a letter, or a capital after a small one.
+together. A piece looks like no word of a language: it holds a digit beside a letter, or a capital after a small one, or
+begins with a long number.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ FOLDED: Final = r"\uff01-\uff5e\U0001d400-\U0001d7ff"  # full-width characters a
 _RARE: Final = re.compile(f"[{INVISIBLE}{FOLDED}]")
 _UNSEEN: Final = re.compile(f"[{INVISIBLE}]")
 _PIECE: Final = re.compile(r"[A-Za-z0-9_+/=.~:-]{1,250}(?![A-Za-z0-9_+/=.~:-])")  # no line of a terminal is longer
-_ODD: Final = re.compile(r"[A-Za-z_-][:.]?\d|\d[:.]?[A-Za-z_-]|[a-z][A-Z]")
+_ODD: Final = re.compile(r"[A-Za-z_-][:.]?\d|\d[:.]?[A-Za-z_-]|[a-z][A-Z]|^\d{8}")
 _START: Final = re.compile(r"(?<![A-Za-z0-9_+/.~-])[A-Za-z0-9]")  # of a piece, also behind = or :
 _SHORT: Final = 4  # characters that show something of a key
 _FULL_LINE: Final = 12  # characters of the narrowest line that wraps a key
@@ -69,7 +70,7 @@ def pieces_from(text: str, place: int, prefix: str) -> Iterator[Rewritten]:
         following = _PIECE.match(text, gap.end()) if gap else None
     if pieces:
         yield _together(text, pieces)
-    if following and pieces and "\n" in text[pieces[-1].end() : following.start()] and _is_rest(following, pieces):
+    if following and pieces and _is_rest(following, pieces):
         yield _together(text, [*pieces, following])
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
-from rich.text import Text
 
 from pgengram import fields as f
 from pgengram.cli.help import NAME_VALUE
@@ -30,10 +29,8 @@ from pgengram.cli.runtime import (
     print_answer,
     print_json,
     say,
-    screen,
 )
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
-from pgengram.ids import short
 from pgengram.text.counting import counted
 
 if TYPE_CHECKING:
@@ -62,13 +59,17 @@ async def add(
     occurred_at: Annotated[str | None, typer.Option(help="When it happened.")] = None,
     expires_at: Annotated[str | None, typer.Option(help="When to hide it.")] = None,
     related_to: Annotated[list[str] | None, typer.Option(help="Id of a memory to link to. Repeatable.")] = None,
+    replaces: Annotated[
+        list[str] | None, typer.Option(help="Id of a memory to forget, as this one holds instead. Repeatable.")
+    ] = None,
     pin: Annotated[bool, typer.Option("--pin", help="Never let it fade.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`,
     `git log -1 --format=%B | pgengram add -`
     """
-    described = {"type": type, "kind": kind, "tags": tag, "importance": importance, "related_to": related_to}
+    described = {"type": type, "kind": kind, "tags": tag, "importance": importance}
+    described |= {"related_to": related_to, "replaces": replaces}
     placed = {"project": project, "user": user, "occurred_at": occurred_at, "expires_at": expires_at}
     given = adding(_from_stdin() if content == "-" else content, pin=pin, **described, **placed)
     async with opened_manager() as manager:
@@ -111,7 +112,7 @@ async def edit(
             raise
     print_answer(updated.message, updated, as_json=as_json)
     if updated.changed_fields and not as_json:
-        say_undo("edit", updated.memory_id, "--undo")
+        say_undo("edit", updated.memory_id, option="--undo")
 
 
 async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str, Any]:
@@ -176,7 +177,7 @@ async def forget(
         say(done.message)
         fresh = [one["id"] for one in done.results if one["ok"] and not hard and not one["already_forgotten"]]
         if fresh:
-            screen.print(Text(f"Undo: pgengram restore {' '.join(map(short, fresh))}", style="dim"))
+            say_undo("restore", *fresh)
     if not as_json:
         print_errors(done.results)
     return 0 if all(result["ok"] for result in done.results) else 1
