@@ -75,8 +75,7 @@ async def digest(
     hits = await _pool(core, always, now, user=user, project=project)
     after = await successors(core, [*hits.values()])
     days = {id_: day for id_, hit in hits.items() if (day := due(hit, now))}
-    asked = {id_ for id_, hit in hits.items() if (user and hit.user) or (project and hit.project)}
-    room = _Room(hits, after, days, max_chars - len(fenced([])), asked=asked)
+    room = _Room(hits, after, days, max_chars - len(fenced([])), of_project=bool(project))
     order = _best_first(hits, always, days)
     shares = (DUE_SHARE, ALWAYS_SHARE, LATELY_SHARE, 1.0)
     for share, ids in zip(shares, order, strict=True):
@@ -134,10 +133,10 @@ class _Room:
     """
 
     def __init__(
-        self, hits: dict[UUID, Hit], after: Successors, days: dict[UUID, date], room: int, *, asked: set[UUID]
+        self, hits: dict[UUID, Hit], after: Successors, days: dict[UUID, date], room: int, *, of_project: bool
     ) -> None:
         self.taken: dict[UUID, Line] = {}
-        self._hits, self._after, self._days, self._asked = hits, after, days, asked
+        self._hits, self._after, self._days, self._of_project = hits, after, days, of_project
         self._room, self._used = room, 0
         self._said: set[str] = set()
         self._headings: set[str] = set()
@@ -179,12 +178,13 @@ class _Room:
 
     @property
     def lines(self) -> list[Line]:
-        """What was taken, as it is read: what is due by day, then whose it is that was asked for, nobody's and the
-        others', of each what was stated last.
+        """What was taken, as it is read: what is due by day, then what is of the project that was asked for, of nobody
+        and of the others, of each what was stated last.
         """
         order = {"": 0}
         for line in self.taken.values():
-            order.setdefault(line.group, -len(order) if line.hit.id in self._asked else len(order))
+            first = self._of_project and line.hit.project
+            order.setdefault(line.group, -len(order) if first else len(order))
         order[SOON] = -len(order) - 1
 
         def key(line: Line) -> tuple[int, str, bool, float]:
