@@ -1,9 +1,11 @@
-"""How the code is built: complexity, sizes, cycles, long lines, and names that were left behind.
+"""How the code is built: complexity, sizes, cycles, long lines, and names that say too little. Fails above a limit.
 
-    pip install radon && python benchmarks/structure.py [--json PATH] [FOLDER]
+    python benchmarks/structure.py [--json PATH] [FOLDER]
 
-A module's length leaves out its constants (tables of data and SQL text). A long line is one of more than 120 columns that is part
-neither of SQL text nor of a table of data (`# fmt: skip`). A cycle is a group of modules that import each other, wherever in a file the import stands.
+The limits are in pyproject.toml, under `tool.pgengram.structure`. A module's length leaves out its constants (tables of data and SQL
+text). A long line has more than 120 columns and is part neither of SQL text nor of a table of data (`# fmt: skip`). A cycle is a group
+of modules that import each other, wherever in a file the import stands. A repeated function is a name that functions of several modules
+have outside of classes, such as `_rows`.
 """
 
 from __future__ import annotations
@@ -12,65 +14,26 @@ import argparse
 import ast
 import json
 import re
+import sys
+import tomllib
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
-SOURCE = Path(__file__).resolve().parent.parent / "src"
+PROJECT = Path(__file__).resolve().parent.parent
+SOURCE = PROJECT / "src"
 LONGEST_MODULE = 400  # lines
 LONGEST_LINE = 120  # columns
+SHOWN, SHOWN_COLUMNS = 12, 100  # of what is within its limit
 SQL = re.compile(r"\b(SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER|JOIN|WHERE|EXISTS|CASE WHEN)\b")
 # Identifiers for which there is a standard term; see docs/reference/glossary.md.
-RETIRED = frozenset(
-    [
-        "telling",
-        "Telling",
-        "Told",
-        "_told",
-        "told",
-        "Door",
-        "Turned",
-        "Lifeline",
-        "Wire",
-        "Offer",
-        "tend",
-        "IndexKeeper",
-        "WordKeeper",
-        "BackupKeeper",
-        "WorkingKeeper",
-        "upkeep",
-        "tidying",
-        "Going",
-        "_go",
-        "past",
-        "browsing",
-        "catalogue",
-        "erasing",
-        "erasures",
-        "greeting",
-        "presence",
-        "carrier",
-        "entrance",
-        "_taken",
-        "_hang_up",
-        "Speaker",
-        "speaking_as",
-        "Place",
-        "question_mark",
-        "worth_recalling",
-        "within",
-        "screening",
-        "traits",
-        "voice",
-        "later",
-        "guard",
-        "look",
-        "Look",
-        "keeper",
-        "wall",
-        "folding",
-    ]
-)
+RETIRED = frozenset([
+    "telling", "Telling", "Told", "_told", "told", "Door", "Turned", "Lifeline", "Wire", "Offer", "tend",
+    "IndexKeeper", "WordKeeper", "BackupKeeper", "WorkingKeeper", "upkeep", "tidying", "Going", "_go", "past",
+    "browsing", "catalogue", "erasing", "erasures", "greeting", "presence", "carrier", "entrance", "_taken",
+    "_hang_up", "Speaker", "speaking_as", "Place", "question_mark", "worth_recalling", "within", "screening",
+    "traits", "voice", "later", "guard", "look", "Look", "keeper", "wall", "folding",
+])  # fmt: skip
 
 
 class Module:
@@ -190,39 +153,41 @@ def retired(modules: list[Module]) -> dict[str, int]:
     return found
 
 
-def measured(root: Path) -> dict[str, Any]:
-    """Return every figure of the table, with what stands behind it."""
+def repeated(modules: list[Module]) -> dict[str, int]:
+    """Return the names of functions that stand in several modules, outside of classes, with how many."""
+    named: Counter[str] = Counter()
+    for module in modules:
+        functions = (node for node in module.tree.body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef))
+        named.update({node.name for node in functions})
+    return {name: count for name, count in named.items() if count > 1}
+
+
+def measured(root: Path) -> dict[str, tuple[float, str]]:
+    """Return every figure by its name in pyproject.toml, with what stands behind it."""
     modules = [Module(root, path) for path in sorted(root.rglob("*.py"))]
     blocks, complex_blocks, worst, place = complexity(modules)
-    folders: dict[str, int] = {}
-    for module in modules:
-        if module.path.stem != "__init__":
-            folder = str(module.path.parent.relative_to(root))
-            folders[folder] = folders.get(folder, 0) + 1
-    largest = max(folders, key=lambda folder: folders[folder])
-    names = retired(modules)
+    folders = Counter(str(m.path.parent.relative_to(root)) for m in modules if m.path.stem != "__init__")
+    [(largest, files)] = folders.most_common(1)
     groups = cycles(modules)
-    long_modules = sorted((m.code_lines, m.name) for m in modules if m.code_lines > LONGEST_MODULE)[::-1]
+    long_modules = sorted(((m.code_lines, m.name) for m in modules if m.code_lines > LONGEST_MODULE), reverse=True)
+    long_lines = [f"{m.name}:{number}" for m in modules for number in m.long_lines]
     return {
-        "blocks of grade C or worse, %": (round(100 * complex_blocks / blocks, 1), f"{complex_blocks} of {blocks}"),
-        "worst block": (worst, place),
-        f"modules over {LONGEST_MODULE} lines": (
-            len(long_modules),
-            ", ".join(f"{name} {lines}" for lines, name in long_modules),
-        ),
-        "files in the largest folder": (folders[largest], largest),
-        "import cycles": (len(groups), "; ".join(f"{len(group)} from {group[0]}" for group in groups)),
-        "lines": (sum(len(module.lines) for module in modules), f"{len(modules)} files"),
-        f"lines over {LONGEST_LINE} columns": (
-            sum(len(module.long_lines) for module in modules),
-            ", ".join(f"{m.name}:{number}" for m in modules for number in m.long_lines),
-        ),
-        "# fmt: skip": (sum(module.text.count("# fmt: skip") for module in modules), ""),
-        "retired names": (
-            sum(names.values()),
-            ", ".join(f"{name} {count}" for name, count in sorted(names.items(), key=lambda one: -one[1])[:8]),
-        ),
+        "complex_blocks_percent": (round(100 * complex_blocks / blocks, 1), f"{complex_blocks} of {blocks}"),
+        "worst_block": (worst, place),
+        "long_modules": (len(long_modules), ", ".join(f"{name} {lines}" for lines, name in long_modules)),
+        "files_in_a_folder": (files, largest),
+        "import_cycles": (len(groups), "; ".join(f"{len(group)} from {group[0]}" for group in groups)),
+        "long_lines": (len(long_lines), ", ".join(long_lines)),
+        "retired_names": _counted(retired(modules)),
+        "repeated_functions": _counted(repeated(modules), each_once=True),
+        "modules": (len(modules), ""),
+        "lines": (sum(len(module.lines) for module in modules), ""),
     }
+
+
+def _counted(names: Mapping[str, int], *, each_once: bool = False) -> tuple[int, str]:
+    commonest = ", ".join(f"{name} {count}" for name, count in Counter(names).most_common(SHOWN))
+    return len(names) if each_once else sum(names.values()), commonest
 
 
 def main() -> None:
@@ -230,11 +195,15 @@ def main() -> None:
     parser.add_argument("folder", nargs="?", type=Path, default=SOURCE, help="where the packages are")
     parser.add_argument("--json", type=Path, help="write the figures there")
     given = parser.parse_args()
+    limits = tomllib.loads((PROJECT / "pyproject.toml").read_text(encoding="utf-8"))["tool"]["pgengram"]["structure"]
     found = measured(given.folder)
+    too_much = [name for name, (figure, _) in found.items() if figure > limits[name]]
     for name, (figure, behind) in found.items():
-        print(f"{name:32}{figure:>8}  {behind}")
+        print(f"{name:24}{figure:>8}  ≤ {limits[name]:<8}{behind if name in too_much else behind[:SHOWN_COLUMNS]}")
     if given.json:
         given.json.write_text(json.dumps({name: figure for name, (figure, _) in found.items()}, indent=2) + "\n")
+    if too_much:
+        sys.exit(f"Over the limit in pyproject.toml: {', '.join(too_much)}.")
 
 
 if __name__ == "__main__":

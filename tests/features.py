@@ -1,4 +1,4 @@
-"""What pgengram can do, and the tests that show it: `python tests/features.py` writes docs/features.md from both.
+"""What pgengram can do: `python tests/features.py` writes docs/features.md from this, and each capability has tests.
 
 A test says which capability it shows by its marker: `@pytest.mark.shows(7, 8)`. Tests are read, not run.
 """
@@ -285,26 +285,21 @@ def _numbers(node: ast.FunctionDef | ast.AsyncFunctionDef) -> Iterator[int]:
 
 def page() -> str:
     """Return docs/features.md."""
-    tests = shown()
-    rows = [_row(number, feature, tests.get(number, [])) for number, feature in FEATURES.items()]
-    return "\n".join([HEAD, *rows, ""])
+    return "\n".join([HEAD, *(_row(number, feature) for number, feature in FEATURES.items()), ""])
 
 
-HEAD = f"""\
+HEAD = """\
 # What pgengram can do
 
-For each capability, this table lists which of five other memory systems promise it (by their values of `PGENGRAM_COMPAT`:
-{", ".join(f"`{name}`" for name in SYSTEMS)}), how to use it, and the tests that show it.
-`python tests/features.py` writes this page from the markers of the tests.
+Each capability, how to use it, and which of five other memory systems promise it, by their values of `PGENGRAM_COMPAT`.
+`pytest` fails unless a test shows each: search the tests for `shows(` and its number.
 
-| | capability | promised by | how to use it | shown by |
-| --- | --- | --- | --- | --- |"""
+| | capability | how to use it | promised by |
+| --- | --- | --- | --- |"""
 
 
-def _row(number: int, feature: Feature, tests: list[Shown]) -> str:
-    links = [f"[{test.name.removeprefix('test_').replace('_', ' ')}](../{test.file})" for test in tests]
-    by = ", ".join(feature.promised_by) or "none of them"
-    return f"| {number} | {feature.words} | {by} | {feature.use} | {'<br>'.join(links)} |"
+def _row(number: int, feature: Feature) -> str:
+    return f"| {number} | {feature.words} | {feature.use} | {', '.join(feature.promised_by)} |"
 
 
 if __name__ == "__main__":

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import PREFIX, TOOLSETS, Settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
+COMMON = "Common arguments"  # of several tools or commands, each described once
+ANCHOR = f"#{COMMON.lower().replace(' ', '-')}"
 MADE = "Written by `python tests/reference.py`; change the code, not this page."
 SHORT = {"type", "description", "default", "anyOf", "items", "enum", "title", "const", "$ref"}
 BOUNDS = {"minimum": "≥", "maximum": "≤", "minLength": "at least", "maxLength": "at most", "minItems": "at least", "maxItems": "at most"}  # fmt: skip
@@ -73,31 +76,55 @@ def effects(binding: ToolBinding) -> str:
 
 
 def overview() -> Iterator[str]:
-    """Yield a row for each tool: what the first sentence about it says."""
+    """Yield a row for each toolset: the tools in it."""
     for group in TOOLSETS:
-        for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools:
-            said = paragraphs(inspect.getdoc(tool.method) or "").split("\n\n")[0]
-            yield f"| `{group}` | [`{tool.name}`](#{tool.name}) | {cell(said)} |"
+        made = MemoryManager(Settings(embedder="none:", toolsets=group)).tools
+        yield f"| `{group}` | {', '.join(f'[`{tool.name}`](#{tool.name})' for tool in made)} |"
+
+
+def arguments(binding: ToolBinding) -> dict[str, str]:
+    """Return a row for each argument of a tool, by its name."""
+    schema = binding.input_schema
+    return {
+        name: f"| `{name}` | {cell(typed(one))} | {cell(default(name, one, schema.get('required', [])))} | {cell(one.get('description', ''))} |"
+        for name, one in schema.get("properties", {}).items()
+    }
 
 
 def tools() -> Iterator[str]:
+    bound = {
+        group: [ToolBinding(tool) for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools]
+        for group in TOOLSETS
+    }
+    common = said_often(row for group in bound.values() for one in group for row in arguments(one).values())
     yield "Unknown arguments are refused. Lists and objects may be sent as JSON text."
     yield f"The toolsets {', '.join(f'`{one}`' for one in TOOLSETS if one in Settings().toolset_names)} are listed by default; `PGENGRAM_TOOLSETS` names others."
-    yield "\n".join(["| toolset | tool | what it does |", "| --- | --- | --- |", *overview()])
-    for group in TOOLSETS:
+    yield f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
+    yield "\n".join(["| toolset | tools |", "| --- | --- |", *overview()])
+    for group, bindings in bound.items():
         yield f"## Toolset `{group}`"
-        for tool in MemoryManager(Settings(embedder="none:", toolsets=group)).tools:
-            binding = ToolBinding(tool)
-            schema = binding.input_schema
-            yield f"### `{tool.name}`"
-            yield paragraphs(inspect.getdoc(tool.method) or "")
+        for binding in bindings:
+            yield f"### `{binding.tool.name}`"
+            yield paragraphs(inspect.getdoc(binding.tool.method) or "")
             yield effects(binding)
-            rows = [
-                f"| `{name}` | {cell(typed(one))} | {cell(default(name, one, schema.get('required', [])))} | {cell(one.get('description', ''))} |"
-                for name, one in schema.get("properties", {}).items()
-            ]
-            if rows:
-                yield "\n".join(["| argument | type | default | meaning |", "| --- | --- | --- | --- |", *rows])
+            yield from table(arguments(binding), common, "argument | type | default | meaning")
+    yield f"## {COMMON}"
+    yield from table({row: row for row in common}, (), "argument | type | default | meaning")
+
+
+def said_often(rows: Iterable[str]) -> list[str]:
+    """Return the rows that would stand in several tables, each once, in the order of the alphabet."""
+    counted = Counter(rows)
+    return sorted(row for row, count in counted.items() if count > 1)
+
+
+def table(rows: Mapping[str, str], common: Collection[str], head: str) -> Iterator[str]:
+    """Yield a table of what is said here alone, and the names of the rest, which is said once for all."""
+    here = [row for row in rows.values() if row not in common]
+    if here:
+        yield "\n".join([f"| {head} |", f"|{' --- |' * len(head.split('|'))}", *here])
+    if elsewhere := [name for name, row in rows.items() if row in common]:
+        yield f"Also {', '.join(f'`{name}`' for name in elsewhere)}."
 
 
 # -- the command line --------------------------------------------------------------------------------------------------
@@ -110,6 +137,14 @@ def commands(group: Any = None, path: tuple[str, ...] = ("pgengram",)) -> Iterat
             yield from commands(one, (*path, name))
         else:
             yield (*path, name), one
+
+
+HEAD = " | default | "
+
+
+def called(one: Any) -> str:
+    """Return what an argument or an option is called, in short."""
+    return str(one.metavar or one.name.upper()) if one.param_type_name == "argument" else str(one.opts[0])
 
 
 def parameter(one: Any) -> str:
@@ -134,14 +169,16 @@ def command_line() -> Iterator[str]:
         "sets up completion in your shell, and every command has `--help`.\n\n"
         "Exit codes: 0 success, 1 failure, 2 invalid argument or setting, 130 Ctrl+C. Results go to standard output; progress, "
         "prompts and errors go to standard error. Colours and progress bars appear in terminals only; set `NO_COLOR` to switch "
-        "colours off."
+        "colours off.\n\n"
+        f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
     )
+    common = said_often(parameter(each) for _, one in commands() for each in one.params if each.name != "help")
     for words, one in commands():
         yield f"## `{' '.join(words)}`"
         yield inspect.cleandoc(one.help or "")
-        rows = [parameter(each) for each in one.params if each.name != "help"]
-        if rows:
-            yield "\n".join(["| | default | |", "| --- | --- | --- |", *rows])
+        yield from table({called(each): parameter(each) for each in one.params if each.name != "help"}, common, HEAD)
+    yield f"## {COMMON}"
+    yield from table({row: row for row in common}, (), HEAD)
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""docs/features.md is what the tests show, and every capability is shown by one."""
+"""docs/features.md is the list of capabilities, and a test shows each."""
 
 from __future__ import annotations
 
