@@ -47,6 +47,7 @@ PANELS: Final = {
         "export": ("store.transfer:export_", "Write all memories as JSON lines or Markdown."),
         "import": ("store.transfer:import_", "Import memories from an export or another system."),
         "backup": ("store.backups", "Back up the whole store to one file."),
+        "sync": ("store.sync", "Keep one memory on several machines."),
         "psql": ("store.psql", "Look at the memories with SQL."),
         "migrate": ("store.backups", "Update the database schema to this version."),
         "upgrade": ("store.backups", "Move the embedded store to the newest PostgreSQL."),

@@ -24,6 +24,7 @@ IDENTITY: Final = 0x70_67_69_64  # one call at a time records the identity or a 
 NEAR_DUPLICATES: Final = 0x70_67_6E_64  # one batch at a time that may merge looks for near duplicates and stores
 POSTINGS: Final = 0x70_67_70_6C  # one process at a time compacts the postings
 RESTORE: Final = 0x70_67_72_73  # one restore at a time replaces a database
+SYNC: Final = 0x70_67_73_63  # one process at a time exchanges changes with other machines
 SYNONYMS: Final = 0x70_67_73_79  # one call at a time edits tag synonyms, so that two cannot close a circle together
 WORKING: Final = 0x70_67_77_6D  # one call at a time looks for a working memory and holds it
 

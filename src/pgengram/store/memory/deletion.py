@@ -61,6 +61,11 @@ STRIP_PLANS: Final = """
 UPDATE memory_confirmations c SET arguments = c.arguments - 'steps' WHERE c.namespace_id = %(namespace_id)s
   AND EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0)
 """
+# What other machines said of it, and of rows that lead to it. Reads all of this namespace's: a link is known by two ids.
+STRIP_DOCUMENTS: Final = """
+DELETE FROM sync_documents d WHERE d.namespace_id = %(namespace_id)s
+  AND EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN d.key) > 0)
+"""
 # Uses memory_history_pkey.
 LIST_DELETED: Final = """
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id)
@@ -159,6 +164,7 @@ async def erase(
     await tx.run(STRIP_HISTORY, named)
     await tx.run(STRIP_EDGES, named)
     await tx.run(STRIP_PLANS, named)
+    await tx.run(STRIP_DOCUMENTS, named)
     entries = await tx.rows(LIST_DELETED, named)
     touched = await clusters.of(tx, ids)
     await tx.run(s.ERASE, named)

@@ -195,8 +195,10 @@ async def twin_of(tx: Transaction, new: Newer) -> UUID | None:
     return next((twin["id"] for twin in twins if twin["id"] != new.id), None)
 
 
-async def take_over(tx: Transaction, new: Newer, parts: Passage | None, model_id: int | None) -> None:
-    """Give a locked memory its newer state; history tells what it was.
+async def take_over(
+    tx: Transaction, new: Newer, parts: Passage | None, model_id: int | None, *, tells: bool = True
+) -> None:
+    """Give a locked memory its newer state; if it `tells`, history has what it was.
 
     Its time of change is that of the newer state, so that an older one never comes back, in whichever order they come.
 
@@ -206,7 +208,7 @@ async def take_over(tx: Transaction, new: Newer, parts: Passage | None, model_id
     if "content" in new.columns and parts is None:
         raise StoreMoved("The memory just changed.")
     row = new.arrival.rows["memories"]
-    version = max(new.before["version"] + bool(new.changes), row["version"])
+    version = max(new.before["version"] + (tells and bool(new.changes)), row["version"])
     columns = {**new.columns, "updated_at": row["updated_at"], "version": version}
     if new.columns:
         columns |= _following(new)
@@ -218,7 +220,8 @@ async def take_over(tx: Transaction, new: Newer, parts: Passage | None, model_id
         await searchable.set_vectors(tx, new.id, parts, model_id)
     [whole] = (await memories.read(tx, [new.id], model_id)).values()
     await searchable.set_words(tx, [whole])
-    await memories.add_history(tx, new.id, version, new.operation, changes=new.changes, session_id=None)
+    if tells:
+        await memories.add_history(tx, new.id, version, new.operation, changes=new.changes, session_id=None)
     if "content" in new.columns:
         await clusters.reassign(tx, [new.id])
     else:

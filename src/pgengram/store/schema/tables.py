@@ -605,6 +605,56 @@ recall_receipts = _of_memory(
 Index("recall_receipts_by_conversation", recall_receipts.c.namespace_id, recall_receipts.c.client,
       recall_receipts.c.conversation, recall_receipts.c.at)  # fmt: skip
 
+# How a namespace is exchanged with other machines: its key, the folder, and who this machine is there.
+sync_settings = Table(
+    "sync_settings",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("secret", LargeBinary, nullable=False),
+    Column("folder", Text, nullable=False),
+    Column("device", Text, nullable=False),
+    Column("device_name", Text, nullable=False),
+    Column("writers", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
+    _moment("since", nullable=False, server_default=func.now()),
+    Column("problem", Text),  # why the last exchange failed
+    _moment("failed_at"),
+)
+# What was changed and is not yet in a file; written by triggers in the transaction that changed it.
+sync_changes = Table(
+    "sync_changes",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    _moment("at", nullable=False),
+    Column("uses", Boolean, nullable=False),  # it was only found or used
+)
+# What is known of each memory, link or other row: which machine wrote what, and what the machines disagree about.
+sync_documents = Table(
+    "sync_documents",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("kind", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("state", JSONB, nullable=False),
+    Column("disputed", Boolean, nullable=False, server_default=text("false")),
+    Column("waits", Boolean, nullable=False, server_default=text("false")),  # for what it leads to
+)
+for _flag, _name in (("disputed", "disputed"), ("waits", "waiting")):
+    Index(f"sync_documents_{_name}", sync_documents.c.namespace_id, sync_documents.c.kind, sync_documents.c.key,
+          postgresql_where=sync_documents.c[_flag])  # fmt: skip
+# The files of all machines that were read or written, each with what tells whether it is another since.
+sync_files = Table(
+    "sync_files",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("device", Text, primary_key=True),
+    Column("name", Text, primary_key=True),
+    Column("mark", Text, nullable=False),
+    Column("written", Boolean, nullable=False, server_default=text("false")),
+    Column("problem", Text),
+)
+
 OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
 LOOKUPS: Final = (decay_classes, embedding_models)
 VIEWS: Final = ("memories_now",)

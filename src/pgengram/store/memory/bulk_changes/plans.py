@@ -291,7 +291,7 @@ class ChangePlan:
                 await report_progress(f"{done:,} of {len(self.effects):,} memories are changed.")
         for step in self.steps:
             if step.action == "merge" and step.into is not None:
-                await _move(tx, step.into, step.ids, session_id)
+                await move(tx, step.into, step.ids, session_id)
         return await self._erase(tx, session_id=session_id, listed=listed)
 
     def _with_operation(self, operation: str) -> list[UUID]:
@@ -378,7 +378,7 @@ def _tagged(step: Step, tags: list[str]) -> list[str]:
     return list(dict.fromkeys(instead.get(tag, tag) for tag in tags))
 
 
-async def _move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str | None) -> None:
+async def move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str | None) -> None:
     """Give the memory that stays the edges of those that go, and their place as evidence; its own edges win."""
     found = await tx.rows(EDGES_OF, {"ids": [into]})
     known = {(row["from_id"], row["to_id"], row["type"]) for row in found}

@@ -1,0 +1,178 @@
+"""`pgengram sync`: one memory on several machines, through a folder that they share."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from pgengram.cli.help import Commands
+from pgengram.cli.options import AsJson
+from pgengram.cli.progress import ProgressBar
+from pgengram.cli.runtime import FAILED, command, confirmed, opened_core, print_answer
+from pgengram.errors import Conflict
+
+if TYPE_CHECKING:
+    from pgengram.service.core import Core
+    from pgengram.sync.exchange import Outcome
+
+sync = Commands("Keep one memory on several machines, through a folder that they share.")
+ON_THE_OTHER = "On the other machine: pgengram sync join {folder} {code}"
+Name = Annotated[str, typer.Option("--name", help="What this machine is called on the others. Default: its host name.")]
+Shared = Annotated[
+    Path, typer.Argument(help="A folder that all machines see: Syncthing, Dropbox, a network drive, a USB disk.")
+]
+
+
+@sync.command("init")
+@command
+async def init(folder: Shared, name: Name = "", as_json: AsJson = False) -> int:
+    """Begin to exchange this memory through a folder, encrypted, and print the code that joins another machine.
+
+    Whoever has the code and the folder can read everything; keep it like a password.
+
+    Example: `pgengram sync init ~/Dropbox`
+    """
+    from pgengram.sync import devices
+
+    async with opened_core() as core:
+        key = await devices.begin(core, folder, None, name)
+        outcome = await _exchanged(core, quiet=as_json)
+    text = f"{_said(outcome)}\n{ON_THE_OTHER.format(folder='FOLDER', code=key.code)}"
+    print_answer(text, {**_facts(outcome), "code": key.code}, as_json=as_json)
+    return FAILED if outcome.problem else 0
+
+
+@sync.command("join")
+@command
+async def join(
+    folder: Shared,
+    code: Annotated[str, typer.Argument(help="What `pgengram sync init` or `pgengram sync code` printed.")],
+    name: Name = "",
+    as_json: AsJson = False,
+) -> int:
+    """Exchange this memory with a machine that does so already. What both have stays, and each gets what the other has.
+
+    Example: `pgengram sync join ~/Dropbox ABCD-EFGH-…`
+    """
+    from pgengram.sync import devices
+    from pgengram.sync.keys import Key
+
+    async with opened_core() as core:
+        await devices.begin(core, folder, Key.from_code(code), name)
+        outcome = await _exchanged(core, quiet=as_json)
+    print_answer(_said(outcome), _facts(outcome), as_json=as_json)
+    return FAILED if outcome.problem else 0
+
+
+@sync.command("now")
+@command
+async def now(as_json: AsJson = False) -> int:
+    """Exchange at once. A running server does so by itself, every minute and soon after each change.
+
+    Example: `pgengram sync now`
+    """
+    async with opened_core() as core:
+        outcome = await _exchanged(core, quiet=as_json)
+    print_answer(_said(outcome), _facts(outcome), as_json=as_json)
+    return FAILED if outcome.problem else 0
+
+
+@sync.command("status")
+@command
+async def status(as_json: AsJson = False) -> None:
+    """Show the machines that take part, what is not exchanged yet, and what could not be read.
+
+    Example: `pgengram sync status`
+    """
+    from pgengram.sync import devices
+
+    async with opened_core() as core:
+        found = await devices.status(core)
+    lines = [f"Folder: {found.folder}", f"Changes that are not written yet: {found.changes:,}"]
+    if found.problem:
+        lines.append(f"The last exchange failed: {found.problem}")
+    if found.disputed:
+        lines.append(f"{found.disputed} memories were changed on two machines at once: `pgengram review` shows them.")
+    for one in found.devices:
+        about = "this machine" if one.is_this else f"last seen {one.seen[:10]}"
+        behind = "; may still have what was erased elsewhere" if one.behind else ""
+        lines.append(f"{one.id}  {one.name} ({about}, pgengram {one.version}{behind})")
+    lines += [f"Not read: {name}: {why}" for name, why in found.unread.items()]
+    print_answer("\n".join(lines), found.as_dict(), as_json=as_json)
+
+
+@sync.command("code")
+@command
+async def code(as_json: AsJson = False) -> None:
+    """Print the code that joins another machine; whoever has it and the folder can read everything.
+
+    Example: `pgengram sync code`
+    """
+    from pgengram.sync import devices
+
+    async with opened_core() as core:
+        key = await devices.key_of(core)
+    print_answer(key.code, {"code": key.code}, as_json=as_json)
+
+
+@sync.command("leave")
+@command
+async def leave(
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False, as_json: AsJson = False
+) -> int:
+    """Exchange nothing any more. All memories stay, here and on the other machines.
+
+    Example: `pgengram sync leave`
+    """
+    from pgengram.sync import devices
+
+    if not confirmed("Exchange nothing with the other machines any more?", yes=yes):
+        return FAILED
+    async with opened_core() as core:
+        await devices.end(core)
+    print_answer("This memory is no longer synchronised.", {"left": True}, as_json=as_json)
+    return 0
+
+
+@sync.command("forget-device")
+@command
+async def forget_device(
+    device: Annotated[str, typer.Argument(help="Its id or name, as `pgengram sync status` shows them.")],
+    as_json: AsJson = False,
+) -> None:
+    """Wait no longer for a machine that will not come back. It keeps its copy: what you erase stays there.
+
+    Example: `pgengram sync forget-device "old laptop"`
+    """
+    from pgengram.sync import devices
+
+    async with opened_core() as core:
+        gone = await devices.forget(core, device)
+    print_answer(f"{gone.name} is no longer waited for.", {"forgotten": gone.id}, as_json=as_json)
+
+
+async def _exchanged(core: Core, *, quiet: bool) -> Outcome:
+    from pgengram.sync import devices
+    from pgengram.sync.exchange import Exchange
+
+    with ProgressBar("Exchanging changes", quiet=quiet):
+        await devices.install(core)
+        outcome = await Exchange(core).run()
+    if outcome is None:
+        raise Conflict(devices.NOT_ON, devices.BEGIN)
+    return outcome
+
+
+def _said(outcome: Outcome) -> str:
+    lines = [
+        f"Taken from other machines: {outcome.taken:,}. Written for them: {outcome.written:,}. "
+        f"Erased as elsewhere: {outcome.erased:,}."
+    ]
+    lines += [f"Not read: {name}: {why}" for name, why in outcome.unread.items()]
+    return "\n".join([*lines, *([outcome.problem] if outcome.problem else [])])
+
+
+def _facts(outcome: Outcome) -> dict[str, object]:
+    return {name: getattr(outcome, name) for name in ("taken", "written", "erased", "unread", "problem")}

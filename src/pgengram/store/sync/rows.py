@@ -1,0 +1,223 @@
+"""Memories and other rows as they are now, and setting them to what all machines together say."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from pgengram.embedders.vectors import Passage
+from pgengram.store.connection.database import Transaction
+from pgengram.store.memory import changes, memories, merging
+from pgengram.store.memory import statements as s
+from pgengram.store.memory.bulk_changes import plans
+from pgengram.store.reading import newer_states, transferring
+from pgengram.store.reading.transferring import Arrival, Table
+from pgengram.store.sync import state
+
+SILENTLY: Final = "SELECT set_config('pgengram.syncing', %(on)s, true)"
+SAME_ELSEWHERE: Final = "The same was stored on another machine."
+# Uses the table's primary key.
+READ_ROWS: Final = sql.SQL("""
+SELECT jsonb_build_array({texts})::text AS key, to_jsonb(t) - {derived}::text[] AS row FROM {table} t
+JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS given USING (namespace_id, {key})
+""")
+PUT_ROW: Final = sql.SQL("""
+INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %(row)s)
+ON CONFLICT (namespace_id, {key}) DO UPDATE SET {assigned} RETURNING 1
+""")
+DROP_ROW: Final = sql.SQL("""
+DELETE FROM {table} t USING jsonb_populate_record(NULL::{table}, %(row)s) AS g WHERE {same} RETURNING 1
+""")
+ADD_HISTORY: Final = """
+INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id, changes, at)
+SELECT %(namespace_id)s, %(id)s, last.version + e.number, e.operation, e.actor, e.session_id, e.changes, e.at
+FROM jsonb_to_recordset(%(events)s)
+  AS e(number integer, operation text, actor text, session_id text, changes jsonb, at timestamptz),
+  (SELECT coalesce(max(version), 0) AS version FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s) AS last
+"""
+DROP_HISTORY: Final = """
+DELETE FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s AND version = ANY(%(versions)s)
+"""
+COUNT_ON: Final = """
+UPDATE memories m SET version = greatest(m.version, coalesce((SELECT max(version) FROM memory_history h
+  WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id), 1))
+WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s)
+"""
+SET_USES: Final = """
+UPDATE memory_activation a SET access_count = g.uses, reinforcement = g.strength,
+  last_accessed_at = CASE WHEN g.used > 0 THEN to_timestamp(g.used) END
+FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, uses integer, strength double precision, used double precision)
+WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = g.id
+"""
+SET_OUTCOMES: Final = """
+UPDATE procedural_memories p SET success_count = g.successes, total_attempts = greatest(g.attempts, g.successes)
+FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, successes integer, attempts integer)
+WHERE p.namespace_id = %(namespace_id)s AND p.memory_id = g.id
+"""
+FIND_BELIEF: Final = """
+SELECT id::text AS id FROM memory_beliefs WHERE namespace_id = %(namespace_id)s AND belief_hash = %(hash)s::bytea
+"""
+DROP_BELIEF: Final = "DELETE FROM memory_beliefs WHERE namespace_id = %(namespace_id)s AND id = %(id)s::uuid"
+
+
+async def silently(tx: Transaction, *, on: bool) -> None:
+    """Have triggers note nothing of what is done from here on, or again all of it."""
+    await tx.run(SILENTLY, {"on": "on" if on else ""})
+
+
+# -- memories ----------------------------------------------------------------------------------------------------------
+
+
+async def records(tx: Transaction, ids: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return memories by their ids as an export has them."""
+    found = await transferring.records(tx, [UUID(id_) for id_ in ids])
+    return {str(id_): record for id_, record in found.items()}
+
+
+async def erased(tx: Transaction, ids: Collection[str]) -> set[str]:
+    """Return the ids of those of these memories that were erased here."""
+    return {str(id_) for id_ in await transferring.erased(tx, [UUID(id_) for id_ in ids])}
+
+
+async def take_in(tx: Transaction, fresh: Sequence[Arrival], model_id: int | None) -> None:
+    """Store memories that were not here."""
+    await transferring.take_in(tx, fresh, model_id)
+
+
+async def change(tx: Transaction, one: Arrival, parts: Passage | None, model_id: int | None) -> None:
+    """Give a locked memory that is here another state.
+
+    Raises:
+        StoreMoved: its text becomes another, and no vectors were made of that.
+    """
+    for newer in await newer_states.compared(tx, [one], {one.id: None}):
+        await newer_states.take_over(tx, newer, parts, model_id, tells=False)
+
+
+async def tell(tx: Transaction, id_: str, events: Sequence[Mapping[str, Any]], dropped: Sequence[int]) -> None:
+    """Add what happened elsewhere to a memory's history, and take out what was stripped of its text there."""
+    if dropped:
+        await tx.run(DROP_HISTORY, {"id": UUID(id_), "versions": list(dropped)})
+    if events:
+        numbered = [{**event, "number": number} for number, event in enumerate(events, 1)]
+        await tx.run(ADD_HISTORY, {"id": UUID(id_), "events": Jsonb(numbered)})
+    if events or dropped:
+        await tx.run(COUNT_ON, {"ids": [UUID(id_)]})
+
+
+async def set_counts(tx: Transaction, counts: Mapping[str, Sequence[float]], never: float) -> None:
+    """Set what was counted of memories, for each: uses, successes, attempts, strength (`never` for none), last use."""
+    rows = [
+        {"id": id_, "uses": int(one[0]), "strength": None if one[3] <= never else one[3], "used": one[4],
+         "successes": int(one[1]), "attempts": int(one[2])}
+        for id_, one in counts.items()
+    ]  # fmt: skip
+    if rows:
+        await tx.run(SET_USES, {"rows": Jsonb(rows)})
+        await tx.run(SET_OUTCOMES, {"rows": Jsonb([row for row in rows if row["attempts"]])})
+
+
+async def twins(tx: Transaction, hashes: Collection[bytes]) -> dict[bytes, UUID]:
+    """Return the active memories that say what has these hashes."""
+    rows = await tx.rows(s.FIND_TWINS, {"hashes": list(hashes)})
+    return {bytes(row["content_hash"]): row["id"] for row in rows}
+
+
+async def retire(tx: Transaction, id_: UUID, instead: UUID) -> None:
+    """Forget a memory because another one that is older says the same."""
+    [row] = (await memories.read(tx, [id_], None)).values()
+    await changes.forget(tx, row, reason=SAME_ELSEWHERE, replaced_by=[instead], session_id=None)
+
+
+async def unite(tx: Transaction, into: UUID, other: UUID) -> None:
+    """Give a memory the tags, sources, metadata and links of another that says the same."""
+    rows = await memories.read(tx, [into, other], None)
+    if into not in rows or other not in rows or rows[into]["status"] != "active":
+        return
+    made = changes.plan(rows[into], merging.change(rows[into], [rows[other]]))
+    if made.changes:
+        made.operation = "merge"
+        await changes.apply(tx, rows[into], made, parts=None, model_id=tx.model_id, session_id=None)
+    await plans.move(tx, into, [other], None)
+
+
+# -- other rows --------------------------------------------------------------------------------------------------------
+
+
+def table_of(kind: str) -> Table | None:
+    """Return the table of rows of a kind; None where this version knows no such."""
+    return next((table for table in state.ROWS if table.record == kind), None)
+
+
+def key_row(table: Table, key: str) -> dict[str, Any]:
+    """Return the columns of a key from its text."""
+    return dict(zip((name for name, _ in table.key), json.loads(key), strict=True))
+
+
+async def rows_now(tx: Transaction, table: Table, keys: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Return rows by the texts of their keys, without their keys and what is made anew."""
+    await tx.rows(transferring.BEGIN_READING)
+    names = [name for name, _ in table.key]
+    statement = READ_ROWS.format(
+        texts=sql.SQL(", ").join(sql.SQL("t.{}::text").format(sql.Identifier(name)) for name in names),
+        derived=sql.Literal(["namespace_id", *names, *table.derived]),
+        table=sql.Identifier(table.name),
+        key=sql.SQL(", ").join(map(sql.Identifier, names)),
+    )
+    given = Jsonb([{**key_row(table, key), "namespace_id": tx.namespace_id} for key in keys])
+    return {row["key"]: row["row"] for row in await tx.rows(statement, {"rows": given})}
+
+
+async def put_row(tx: Transaction, table: Table, key: str, fields: Mapping[str, Any]) -> bool:
+    """Set a row to these fields, or remove it where there are none; return whether that could be done.
+
+    It could not where what it leads to is not here yet, or another row has what only one may have.
+    """
+    row = {**fields, **key_row(table, key), "namespace_id": tx.namespace_id}
+    if not fields:
+        same = sql.SQL(" AND ").join(
+            sql.SQL("t.{0} = g.{0}").format(sql.Identifier(name))
+            for name in ("namespace_id", *(n for n, _ in table.key))
+        )
+        await tx.rows(DROP_ROW.format(table=sql.Identifier(table.name), same=same), {"row": Jsonb(row)})
+        return True
+    if table.record == "belief":
+        await _settle_belief(tx, row)
+    try:
+        async with tx.connection.transaction():
+            return bool(await tx.rows(await _put(tx, table), {"row": Jsonb(row)}))
+    except (psycopg.errors.ForeignKeyViolation, psycopg.errors.UniqueViolation):
+        return False
+
+
+async def _settle_belief(tx: Transaction, row: Mapping[str, Any]) -> None:
+    """Of two beliefs that say the same, let the older one stay; the machine that has the other removes it as well."""
+    there = await tx.row(FIND_BELIEF, {"hash": row["belief_hash"]})
+    if there and there["id"] > row["id"]:
+        await tx.run(DROP_BELIEF, {"id": there["id"]})
+        await state.note_changed(tx, "belief", [json.dumps([there["id"]])])
+
+
+async def _put(tx: Transaction, table: Table) -> sql.Composed:
+    given = {"table": table.name, "derived": list(table.derived)}
+    columns = [row["name"] for row in await tx.rows(transferring.FIND_COLUMNS, given)]
+    key = [name for name, _ in table.key]
+    assigned = [name for name in columns if name not in {"namespace_id", *key}] or key
+    return PUT_ROW.format(
+        table=sql.Identifier(table.name),
+        columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
+        key=sql.SQL(", ").join(map(sql.Identifier, key)),
+        assigned=sql.SQL(", ").join(sql.SQL("{0} = excluded.{0}").format(sql.Identifier(name)) for name in assigned),
+    )
+
+
+async def renew_clusters(tx: Transaction, ids: Collection[str], model_id: int | None) -> None:
+    """Work out the centroids of clusters of which members came or went."""
+    if ids:
+        await transferring.renew_clusters(tx, list(ids), model_id)

@@ -1,0 +1,286 @@
+"""How a namespace is synchronised, what was changed since it was last written down, and which files were read."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import psycopg
+from psycopg import sql
+from psycopg.types.json import Jsonb
+
+from pgengram.errors import Conflict
+from pgengram.store.connection import locks
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.reading.transferring import TABLES, Table
+
+MEMORY: Final = "memory"
+# Rows that are exchanged each by itself. The history of a memory is part of it; what conversations hold stays where it was said.
+ROWS: Final = tuple(table for table in TABLES if table.record not in ("history", "conversation", "turn", "hidden_turn"))
+USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
+
+READ: Final = """
+SELECT secret, folder, device, device_name, writers, since, failed_at, problem FROM sync_settings WHERE namespace_id = %(namespace_id)s
+"""
+BEGIN: Final = """
+INSERT INTO sync_settings (namespace_id, secret, folder, device, device_name)
+VALUES (%(namespace_id)s, %(secret)s, %(folder)s, %(device)s, %(device_name)s) RETURNING 1
+"""
+SET_DEVICE: Final = """
+UPDATE sync_settings SET device = %(device)s, writers = %(writers)s WHERE namespace_id = %(namespace_id)s
+"""
+SET_FOLDER: Final = "UPDATE sync_settings SET folder = %(folder)s WHERE namespace_id = %(namespace_id)s"
+SET_PROBLEM: Final = """
+UPDATE sync_settings SET problem = %(problem)s, failed_at = CASE WHEN %(problem)s::text IS NULL THEN NULL ELSE coalesce(failed_at, now()) END
+WHERE namespace_id = %(namespace_id)s AND problem IS DISTINCT FROM %(problem)s::text
+"""
+END: Final = tuple(
+    f"DELETE FROM {table} WHERE namespace_id = %(namespace_id)s"
+    for table in ("sync_changes", "sync_documents", "sync_files", "sync_settings")
+)
+
+# Uses sync_changes_pkey.
+CHANGED: Final = """
+SELECT kind, key, at, uses FROM sync_changes
+WHERE namespace_id = %(namespace_id)s AND (NOT uses OR at < now() - make_interval(secs => %(uses_every_s)s))
+ORDER BY kind, key LIMIT %(limit)s FOR UPDATE
+"""
+IS_CHANGED: Final = """
+SELECT EXISTS (SELECT 1 FROM sync_changes WHERE namespace_id = %(namespace_id)s
+  AND (NOT uses OR at < now() - make_interval(secs => %(uses_every_s)s))) AS changed
+"""
+COUNT_CHANGED: Final = "SELECT count(*) AS changes FROM sync_changes WHERE namespace_id = %(namespace_id)s AND NOT uses"
+WHEN_CHANGED: Final = """
+SELECT key, at FROM sync_changes WHERE namespace_id = %(namespace_id)s AND kind = %(kind)s AND key = ANY(%(keys)s) AND NOT uses
+"""
+WRITTEN_DOWN: Final = """
+DELETE FROM sync_changes c USING unnest(%(kinds)s::text[], %(keys)s::text[], %(times)s::timestamptz[]) AS w(kind, key, at)
+WHERE c.namespace_id = %(namespace_id)s AND c.kind = w.kind AND c.key = w.key AND c.at = w.at
+"""
+NOTE: Final = """
+INSERT INTO sync_changes (namespace_id, kind, key, at, uses)
+SELECT %(namespace_id)s, %(kind)s, key, clock_timestamp(), false FROM unnest(%(keys)s::text[]) AS key
+ON CONFLICT (namespace_id, kind, key) DO UPDATE SET at = excluded.at, uses = false
+"""
+NOTE_ALL: Final = """
+INSERT INTO sync_changes (namespace_id, kind, key, at, uses)
+SELECT namespace_id, 'memory', id::text, updated_at, false FROM memories WHERE namespace_id = %(namespace_id)s
+ON CONFLICT (namespace_id, kind, key) DO NOTHING
+"""
+NOTE_ROWS: Final = sql.SQL("""
+INSERT INTO sync_changes (namespace_id, kind, key, at, uses)
+SELECT namespace_id, {kind}, jsonb_build_array({key})::text, now(), false FROM {table} WHERE namespace_id = %(namespace_id)s
+ON CONFLICT (namespace_id, kind, key) DO NOTHING
+""")
+
+# Uses sync_documents_pkey.
+DOCUMENTS: Final = """
+SELECT key, state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = %(kind)s AND key = ANY(%(keys)s)
+"""
+KEEP: Final = """
+INSERT INTO sync_documents (namespace_id, kind, key, state, disputed, waits)
+SELECT %(namespace_id)s, %(kind)s, d.key, d.state, d.disputed, d.waits
+FROM jsonb_to_recordset(%(documents)s) AS d(key text, state jsonb, disputed boolean, waits boolean)
+ON CONFLICT (namespace_id, kind, key) DO UPDATE
+SET state = excluded.state, disputed = excluded.disputed, waits = excluded.waits
+"""
+# Uses sync_documents_waiting.
+WAITING: Final = """
+SELECT kind, key, state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND waits ORDER BY kind, key LIMIT %(limit)s
+"""
+WAITS: Final = """
+SELECT key FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = %(kind)s AND key = ANY(%(keys)s) AND waits
+"""
+# Uses sync_documents_disputed.
+DISPUTED: Final = """
+SELECT key, state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND disputed AND kind = 'memory' ORDER BY key LIMIT %(limit)s
+"""
+COUNT_DISPUTED: Final = """
+SELECT count(*) AS disputed FROM sync_documents WHERE namespace_id = %(namespace_id)s AND disputed
+"""
+# Erased here, and not imported again. Uses memory_history_pkey and memories_pkey.
+ERASED: Final = """
+SELECT DISTINCT h.memory_id::text AS id FROM memory_history h
+WHERE h.namespace_id = %(namespace_id)s AND h.operation = 'erase'
+  AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = h.memory_id)
+"""
+FILES: Final = "SELECT device, name, mark, written, problem FROM sync_files WHERE namespace_id = %(namespace_id)s"
+NOTE_FILE: Final = """
+INSERT INTO sync_files (namespace_id, device, name, mark, written, problem)
+VALUES (%(namespace_id)s, %(device)s, %(name)s, %(mark)s, %(written)s, %(problem)s)
+ON CONFLICT (namespace_id, device, name) DO UPDATE
+SET mark = excluded.mark, written = sync_files.written OR excluded.written, problem = excluded.problem
+"""
+
+# -- triggers: only stores that synchronise have them -------------------------------------------------------------------
+
+# A trigger's arguments: the kind of document, whether it tells of a use only, and the columns of the key of any but a memory.
+FUNCTION: Final = """
+CREATE OR REPLACE FUNCTION pgengram_note_change() RETURNS trigger LANGUAGE plpgsql AS $$
+DECLARE changed jsonb; named text;
+BEGIN
+  IF TG_NARGS > 2 THEN
+    changed := CASE TG_OP WHEN 'DELETE' THEN to_jsonb(OLD) ELSE to_jsonb(NEW) END;
+    SELECT jsonb_agg(changed ->> TG_ARGV[place] ORDER BY place)::text INTO named FROM generate_series(2, TG_NARGS - 1) AS place;
+  ELSIF TG_TABLE_NAME = 'memories' THEN
+    named := CASE TG_OP WHEN 'DELETE' THEN OLD.id ELSE NEW.id END;
+  ELSE
+    named := CASE TG_OP WHEN 'DELETE' THEN OLD.memory_id ELSE NEW.memory_id END;
+  END IF;
+  INSERT INTO sync_changes AS c (namespace_id, kind, key, at, uses)
+  SELECT CASE TG_OP WHEN 'DELETE' THEN OLD.namespace_id ELSE NEW.namespace_id END, TG_ARGV[0], named, clock_timestamp(), TG_ARGV[1] = 'uses'
+  FROM sync_settings s WHERE s.namespace_id = CASE TG_OP WHEN 'DELETE' THEN OLD.namespace_id ELSE NEW.namespace_id END
+  ON CONFLICT (namespace_id, kind, key) DO UPDATE
+  SET at = CASE WHEN excluded.uses THEN c.at ELSE excluded.at END, uses = c.uses AND excluded.uses;
+  RETURN NULL;
+END
+$$
+"""
+PARTS: Final = ("memory_tags", "episodic_memories", "semantic_memories", "procedural_memories", "strategic_memories")
+SILENT: Final = "WHEN (current_setting('pgengram.syncing', true) IS DISTINCT FROM 'on')"
+HAS_TRIGGERS: Final = """
+SELECT count(*) AS triggers FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
+WHERE t.tgname LIKE 'pgengram\\_notes\\_%%' AND c.relnamespace = quote_ident(current_schema())::regnamespace
+"""
+
+
+def _triggers() -> dict[str, tuple[str, str, str]]:
+    """Return for each trigger its table, its events, and the arguments of its function."""
+    every = "INSERT OR UPDATE OR DELETE"
+    memory = {table: (table, every, "'memory', ''") for table in ("memories", *PARTS)}
+    rows = {
+        table.name: (table.name, every, ", ".join(f"'{word}'" for word in (table.record, "", *_key(table))))
+        for table in ROWS
+    }
+    return {
+        **memory,
+        **rows,
+        "importance": ("memory_activation", "UPDATE OF importance, rate_per_day, started_at", "'memory', ''"),
+        "uses": ("memory_activation", "UPDATE OF access_count, reinforcement", "'memory', 'uses'"),
+        "history": ("memory_history", "UPDATE OF changes", "'memory', ''"),
+    }
+
+
+def _key(table: Table) -> list[str]:
+    return [name for name, _ in table.key]
+
+
+async def has_triggers(tx: Transaction) -> bool:
+    """Whether all that is changed is noted; a store that was restored from a backup has to be told to do so again."""
+    found = await tx.row(HAS_TRIGGERS)
+    return bool(found and found["triggers"] == len(_triggers()))
+
+
+async def install_triggers(connection: psycopg.AsyncConnection[Row]) -> None:
+    """Have each transaction note what it changes in a namespace that is synchronised; as the tables' owner."""
+    await connection.execute(FUNCTION)
+    for name, (table, events, arguments) in _triggers().items():
+        await connection.execute(
+            f"CREATE OR REPLACE TRIGGER pgengram_notes_{name} AFTER {events} ON {table} FOR EACH ROW {SILENT} "
+            f"EXECUTE FUNCTION pgengram_note_change({arguments})"
+        )
+
+
+# -- settings -----------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """How a namespace is synchronised. secret: the key's bytes; writers: processes of this device that wrote files."""
+
+    secret: bytes
+    folder: str
+    device: str
+    device_name: str
+    writers: tuple[str, ...]
+    problem: str | None
+
+
+async def settings(tx: Transaction) -> Settings | None:
+    """Return how the namespace is synchronised, if it is."""
+    row = await tx.row(READ)
+    if row is None:
+        return None
+    return Settings(
+        bytes(row["secret"]), row["folder"], row["device"], row["device_name"], tuple(row["writers"]), row["problem"]
+    )
+
+
+async def begin(tx: Transaction, given: Settings) -> None:
+    """Begin to synchronise: everything there is counts as changed."""
+    names = {name: getattr(given, name) for name in ("secret", "folder", "device", "device_name")}
+    await tx.rows(BEGIN, names)
+    await note_everything(tx)
+
+
+async def note_everything(tx: Transaction) -> None:
+    """Have all that there is written down."""
+    await tx.run(NOTE_ALL)
+    for table in ROWS:
+        key = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in _key(table))
+        await tx.run(NOTE_ROWS.format(kind=sql.Literal(table.record), key=key, table=sql.Identifier(table.name)))
+
+
+async def end(tx: Transaction) -> None:
+    """Synchronise no longer; the memories stay."""
+    for statement in END:
+        await tx.run(statement)
+
+
+async def lock(tx: Transaction) -> None:
+    """Be the only one who synchronises the namespace until the transaction ends.
+
+    Raises:
+        Conflict: somebody else does.
+    """
+    row = await tx.row(locks.TRY_IN_NAMESPACE, {"key": locks.SYNC})
+    if not (row and row["taken"]):
+        raise Conflict("Another process synchronises now.", "Call again in a moment.")
+
+
+# -- what was changed, and what is known ---------------------------------------------------------------------------------
+
+
+async def changed(tx: Transaction, limit: int) -> list[Row]:
+    """Return what was changed and is not written down: `kind`, `key`, `at`, and whether it was only used (`uses`)."""
+    return await tx.rows(CHANGED, {"limit": limit, "uses_every_s": USES_EVERY_S})
+
+
+async def is_changed(tx: Transaction) -> bool:
+    """Whether there is something to write down."""
+    row = await tx.row(IS_CHANGED, {"uses_every_s": USES_EVERY_S})
+    return bool(row and row["changed"])
+
+
+async def written_down(tx: Transaction, rows: Sequence[Row]) -> None:
+    """Note that changes were written down, unless there was another since."""
+    columns = {name: [row[one] for row in rows] for name, one in (("kinds", "kind"), ("keys", "key"), ("times", "at"))}
+    await tx.run(WRITTEN_DOWN, columns)
+
+
+async def note_changed(tx: Transaction, kind: str, keys: Collection[str]) -> None:
+    """Note changes that no trigger saw."""
+    if keys:
+        await tx.run(NOTE, {"kind": kind, "keys": sorted(keys)})
+
+
+async def documents(tx: Transaction, kind: str, keys: Collection[str]) -> dict[str, Any]:
+    """Return what is known of memories or rows, as JSON, by their keys."""
+    return {row["key"]: row["state"] for row in await tx.rows(DOCUMENTS, {"kind": kind, "keys": list(keys)})}
+
+
+async def keep(tx: Transaction, kind: str, states: Sequence[Mapping[str, Any]]) -> None:
+    """Keep what is known now: `key`, `state`, whether it is `disputed`, and whether it `waits` for what it leads to."""
+    if states:
+        await tx.run(KEEP, {"kind": kind, "documents": Jsonb(list(states))})
+
+
+async def waiting(tx: Transaction, kind: str, keys: Collection[str]) -> set[str]:
+    """Return which of these rows are known but not here, as what they lead to is not here yet."""
+    return {row["key"] for row in await tx.rows(WAITS, {"kind": kind, "keys": list(keys)})}
+
+
+async def erased(tx: Transaction) -> set[str]:
+    """Return the ids of all memories that were erased."""
+    return {row["id"] for row in await tx.rows(ERASED)}

@@ -1,0 +1,201 @@
+"""Beginning and ending to synchronise, and how it stands: which devices take part, and what is not exchanged yet."""
+
+from __future__ import annotations
+
+import asyncio
+import platform
+import secrets
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput
+from pgengram.service.core import Core
+from pgengram.store.sync import state
+from pgengram.sync.files import Unreadable
+from pgengram.sync.folder import DEVICE, Folder
+from pgengram.sync.keys import Key
+from pgengram.sync.merging import digest_of
+
+NOT_ON: Final = "This memory is not synchronised."
+FORGOTTEN: Final = "forgotten"  # a mark among the files of a device
+BEGIN: Final = "`pgengram sync init FOLDER` begins; `pgengram sync join FOLDER CODE` joins another machine's."
+
+
+@dataclass(frozen=True, slots=True)
+class Device:
+    """One of the machines. behind: whether its files may still hold what was erased elsewhere."""
+
+    id: str
+    name: str
+    seen: str
+    version: str
+    is_this: bool
+    behind: bool
+
+
+@dataclass(slots=True)
+class Status:
+    """How it stands. changes: not written yet; disputed: memories that two machines changed at the same time."""
+
+    folder: str
+    changes: int
+    disputed: int
+    problem: str | None
+    devices: list[Device] = field(default_factory=list)
+    unread: dict[str, str] = field(default_factory=dict)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {
+            "folder": self.folder, "changes": self.changes, "disputed": self.disputed, "problem": self.problem,
+            "devices": [{name: getattr(one, name) for name in Device.__slots__} for one in self.devices],
+            "unread": self.unread,
+        }  # fmt: skip
+
+
+async def begin(core: Core, chosen: Path, key: Key | None, name: str = "") -> Key:
+    """Begin to synchronise, with a key of its own or one that another machine has.
+
+    Args:
+        core: whose memories.
+        chosen: the folder that the machines share.
+        key: of the memory to join; None begins a new one.
+        name: what this machine is called there.
+
+    Raises:
+        InvalidInput: the folder cannot be used, or has nothing of that key.
+        Conflict: it is synchronised already.
+    """
+    chosen, is_there = await asyncio.to_thread(lambda: (chosen.expanduser().absolute(), chosen.expanduser().is_dir()))
+    if not is_there:
+        raise InvalidInput(f"There is no folder {chosen}.", "Make it, or mount it, first.")
+    folder = Folder(chosen, key or Key.new())
+    if key is not None and not folder.is_there:
+        raise InvalidInput(
+            f"{chosen} has nothing of that code yet.",
+            "Wait until the folder is up to date, or check that it is the folder that the other machine uses.",
+        )
+    key = key or folder.key
+    try:
+        await asyncio.to_thread(folder.make)
+    except OSError as error:
+        raise InvalidInput(f"{chosen} cannot be written to: {error.strerror}.") from error
+    given = state.Settings(
+        key.secret, str(chosen), secrets.token_hex(8), name or platform.node() or "a machine", (), None
+    )
+    async with core.store.transaction() as tx:
+        if tx.distributed:
+            raise InvalidInput("A store on a cluster is not synchronised.", "Connect your machines to the cluster.")
+        if await state.settings(tx):
+            raise Conflict("This memory is synchronised already.", "`pgengram sync status` says with what.")
+    await install(core)
+    async with core.store.transaction() as tx:
+        await tx.allow_for(100_000)
+        await state.begin(tx, given)
+    return key
+
+
+async def install(core: Core) -> None:
+    """Have changes noted, if they are not yet; as the tables' owner."""
+    async with core.store.transaction() as tx:
+        if await state.has_triggers(tx):
+            return
+    async with core.store.as_login() as connection:
+        await state.install_triggers(connection)
+    async with core.store.transaction() as tx:
+        if await state.settings(tx):  # restored from a backup: nobody knows what was changed meanwhile
+            await tx.allow_for(100_000)
+            await state.note_everything(tx)
+
+
+async def end(core: Core) -> None:
+    """Synchronise no longer; the memories stay, here and on the other machines.
+
+    Raises:
+        Conflict: it is not synchronised.
+    """
+    async with core.store.transaction() as tx:
+        if await state.settings(tx) is None:
+            raise Conflict(NOT_ON, BEGIN)
+        await state.end(tx)
+
+
+async def key_of(core: Core) -> Key:
+    """Return the key of a memory that is synchronised.
+
+    Raises:
+        Conflict: it is not.
+    """
+    async with core.store.transaction() as tx:
+        settings = await state.settings(tx)
+    if settings is None:
+        raise Conflict(NOT_ON, BEGIN)
+    return Key(settings.secret)
+
+
+async def status(core: Core) -> Status:
+    """Return how it stands.
+
+    Raises:
+        Conflict: it is not synchronised.
+    """
+    async with core.store.transaction() as tx:
+        settings = await state.settings(tx)
+        if settings is None:
+            raise Conflict(NOT_ON, BEGIN)
+        changes, disputed = await tx.row(state.COUNT_CHANGED), await tx.row(state.COUNT_DISPUTED)
+        files = await tx.rows(state.FILES)
+        erased = digest_of(sorted(await state.erased(tx)))
+    if changes is None or disputed is None:
+        raise DatabaseFailed("The database gave no answer.")
+    found = Status(settings.folder, changes["changes"], disputed["disputed"], settings.problem)
+    found.unread = {f"{row['device']}/{row['name']}": row["problem"] for row in files if row["problem"]}
+    forgotten = {row["device"] for row in files if row["name"] == FORGOTTEN}
+    there = await asyncio.to_thread(_devices, settings, erased)
+    found.devices = [one for one in there if one.id not in forgotten]
+    return found
+
+
+def _devices(settings: state.Settings, erased: str) -> list[Device]:
+    folder = Folder(Path(settings.folder), Key(settings.secret))
+    found = []
+    try:
+        for file in folder.listed():
+            if file.name == DEVICE:
+                try:
+                    [facts] = folder.read(file)
+                except (Unreadable, ValueError):
+                    facts = {}
+                found.append(_device(file.device, facts, settings.device, erased))
+    except OSError:
+        return found
+    return found
+
+
+def _device(id_: str, facts: Mapping[str, Any], this: str, erased: str) -> Device:
+    return Device(
+        id=id_,
+        name=str(facts.get("name", "?")),
+        seen=str(facts.get("at", "")),
+        version=str(facts.get("version", "?")),
+        is_this=id_ == this,
+        behind=id_ != this and facts.get("erased") != erased,
+    )
+
+
+async def forget(core: Core, given: str) -> Device:
+    """Wait no longer for a device that will not come back; what it wrote stays, and is read if it writes again.
+
+    Raises:
+        Conflict: it is not synchronised.
+        InvalidInput: there is no such device, or it is this one.
+    """
+    named = [one for one in (await status(core)).devices if given in (one.id, one.name)]
+    if len(named) != 1 or named[0].is_this:
+        raise InvalidInput(f"There is no one other device called {given!r}.", "`pgengram sync status` lists them.")
+    async with core.store.transaction() as tx:
+        facts = {"device": named[0].id, "name": FORGOTTEN, "mark": "", "written": False, "problem": None}
+        await tx.run(state.NOTE_FILE, facts)
+    return named[0]

@@ -1,0 +1,501 @@
+"""One exchange with the other machines: read what they wrote, write what was changed here."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram import __version__
+from pgengram import fields as f
+from pgengram.embedders.vectors import Passage
+from pgengram.runtime.retry import retrying
+from pgengram.service.core import Core
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.memory import deletion
+from pgengram.store.memory import statements as s
+from pgengram.store.sync import rows, state
+from pgengram.sync import memories
+from pgengram.sync.files import Unreadable
+from pgengram.sync.folder import CHANGES, DEVICE, ERASED, File, Folder, small
+from pgengram.sync.keys import Key
+from pgengram.sync.merging import Document, digest_of, is_far_ahead, merged, with_changes
+from pgengram.transfer.ingestion.arrivals import arrival
+
+READ_AT_ONCE: Final = 64  # records taken in one transaction
+WRITTEN_AT_ONCE: Final = 2_000  # records of one file
+ERASED_AT_ONCE: Final = 200
+AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What an exchange did: memories and rows taken, written and erased, and files that could not be read, with why."""
+
+    taken: int = 0
+    written: int = 0
+    erased: int = 0
+    unread: dict[str, str] = field(default_factory=dict)
+    problem: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """One record of a file: the state of a memory or of a row."""
+
+    kind: str
+    key: str
+    document: Document
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Line:
+        """Read a record.
+
+        Raises:
+            KeyError, TypeError, ValueError: it has another form.
+        """
+        return cls(str(record["kind"]), str(record["key"]), Document.from_json(record["state"]))
+
+
+def now_us() -> int:
+    """Return the time in microseconds since 1970."""
+    return time.time_ns() // 1000
+
+
+class Exchange:
+    """Exchanges the changes of one namespace with other machines.
+
+    Args:
+        core: whose memories.
+        clock: returns microseconds since 1970.
+    """
+
+    def __init__(self, core: Core, clock: Callable[[], int] = now_us) -> None:
+        self._core = core
+        self._clock = clock
+        self._writer = secrets.token_hex(6)  # of this process alone, so that a copy of a store never writes as another
+
+    async def run(self) -> Outcome | None:
+        """Exchange once; None where the namespace is not synchronised.
+
+        Raises:
+            Conflict: another process does it just now.
+            DatabaseFailed: see Database.transaction.
+        """
+        async with self._core.store.transaction() as tx:
+            settings = await state.settings(tx)
+        if settings is None:
+            return None
+        outcome = Outcome()
+        try:
+            await _Run(self._core, settings, self._writer, self._clock, outcome).all()
+        except OSError as error:
+            outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
+        async with self._core.store.transaction() as tx:
+            await tx.run(state.SET_PROBLEM, {"problem": outcome.problem})
+        return outcome
+
+
+class _Run:
+    """One exchange under way."""
+
+    def __init__(
+        self, core: Core, settings: state.Settings, writer: str, clock: Callable[[], int], outcome: Outcome
+    ) -> None:
+        self._core, self._settings, self._writer, self._clock = core, settings, writer, clock
+        self._folder = Folder(Path(settings.folder), Key(settings.secret))
+        self.outcome = outcome
+
+    async def all(self) -> None:
+        """Read, then write.
+
+        Raises:
+            OSError: the folder is away, full, or not to be written to.
+        """
+        async with self._transaction() as tx:
+            known = {(row["device"], row["name"]): row for row in await tx.rows(state.FILES)}
+        if not self._folder.is_there and known:
+            self.outcome.problem = AWAY.format(self._settings.folder)
+            return
+        await asyncio.to_thread(self._folder.make)
+        listed = await asyncio.to_thread(lambda: list(self._folder.listed()))
+        await self._be_somebody(listed, known)
+        await self._read_all(listed, known)
+        await self._take_waiting()
+        await self._write_changes(listed)
+        await self._write_erased()
+
+    def _transaction(self) -> AbstractAsyncContextManager[Transaction]:
+        return _alone(self._core)
+
+    # -- who we are ------------------------------------------------------------------------------------------------
+
+    async def _be_somebody(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
+        """Become another device if somebody else writes as ours: this store, or that one, is a copy or a backup."""
+        settings = self._settings
+        strange = any(
+            file.device == settings.device and file.name[13:25] not in (*settings.writers, self._writer)
+            for file in listed
+            if CHANGES.fullmatch(file.name) and (file.device, file.name) not in known
+        )
+        if not strange and self._writer in settings.writers:
+            return
+        device = secrets.token_hex(8) if strange else settings.device
+        writers = [self._writer] if strange else [*settings.writers, self._writer]
+        async with self._transaction() as tx:
+            await tx.run(state.SET_DEVICE, {"device": device, "writers": writers})
+        self._settings = replace(settings, device=device, writers=tuple(writers))
+
+    # -- reading ---------------------------------------------------------------------------------------------------
+
+    async def _read_all(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
+        unread = [
+            file
+            for file in listed
+            if file.name != DEVICE
+            and ((row := known.get((file.device, file.name))) is None or row["mark"] != file.mark or row["problem"])
+        ]
+        for file in sorted(unread, key=lambda one: one.name != ERASED):  # what was erased first, so that it never comes
+            try:
+                await (self._read_erased(file) if file.name == ERASED else self._read_changes(file))
+                problem = None
+            except Unreadable as error:
+                problem = error.message
+            except (KeyError, TypeError, ValueError, AttributeError):
+                problem = "It has a form that can't be read."
+            except FileNotFoundError:
+                continue
+            if problem:
+                self.outcome.unread[f"{file.device}/{file.name}"] = problem
+            async with self._transaction() as tx:
+                given = {"device": file.device, "name": file.name, "mark": file.mark, "problem": problem}
+                await tx.run(state.NOTE_FILE, {**given, "written": False})
+
+    async def _read_erased(self, file: File) -> None:
+        there = await asyncio.to_thread(lambda: {str(record["id"]) for record in self._folder.read(file)})
+        async with self._transaction() as tx:
+            fresh = iter(sorted(there - await state.erased(tx)))
+        while batch := [UUID(id_) for id_ in islice(fresh, ERASED_AT_ONCE)]:
+            async with self._transaction() as tx:
+                await deletion.erase(tx, batch, session_id=None)
+            self.outcome.erased += len(batch)
+
+    async def _read_changes(self, file: File) -> None:
+        reading: Iterator[dict[str, Any]] = self._folder.read(file)
+        late = 0
+        while batch := await asyncio.to_thread(lambda: list(islice(reading, READ_AT_ONCE))):
+            lines = [Line.of(record) for record in batch]
+            ahead = [line for line in lines if is_far_ahead(line.document, self._clock())]
+            late += len(ahead)
+            await self._take([line for line in lines if line not in ahead])
+        if late:
+            raise Unreadable(
+                f"{late} changes are dated more than a day ahead.", "Set the clock of the machine that wrote them."
+            )
+
+    async def _take_waiting(self) -> None:
+        """Try again what waited for what it leads to."""
+        async with self._transaction() as tx:
+            waiting = await tx.rows(state.WAITING, {"limit": WRITTEN_AT_ONCE})
+        for table in state.ROWS:
+            lines = [Line.of(row) for row in waiting if row["kind"] == table.record]
+            if lines:
+                await self._take_rows(table.record, lines)
+
+    async def _take(self, lines: Sequence[Line]) -> None:
+        latest: dict[tuple[str, str], Line] = {}
+        for line in lines:
+            there = latest.get((line.kind, line.key))
+            latest[line.kind, line.key] = (
+                replace(line, document=merged(there.document, line.document)) if there else line
+            )
+        kinds: dict[str, list[Line]] = {}
+        for line in latest.values():
+            kinds.setdefault(line.kind, []).append(line)
+        if ours := kinds.pop(state.MEMORY, []):
+            await self._take_memories(ours)
+        for kind in (table.record for table in state.ROWS):
+            if there_are := kinds.pop(kind, []):
+                await self._take_rows(kind, there_are)
+        if kinds:
+            raise Unreadable(
+                f"It has records called {', '.join(sorted(kinds))}, which a newer pgengram wrote.",
+                "Update pgengram on this machine; what it writes can be read there meanwhile.",
+            )
+
+    async def _take_memories(self, lines: list[Line]) -> None:
+        async with self._transaction() as tx:
+            gone = await rows.erased(tx, [line.key for line in lines])
+            there = await rows.records(tx, [line.key for line in lines])
+        lines = [line for line in lines if line.key not in gone]
+        texts = {
+            line.key: text
+            for line in lines
+            if isinstance(text := line.document.shown().get("content"), str)
+            and text != there.get(line.key, {}).get("content")
+        }
+        if lines:
+            await self._store_memories(lines, texts)
+
+    @retrying
+    async def _store_memories(self, lines: Sequence[Line], texts: Mapping[str, str]) -> None:
+        embedded = await self._core.models.passages(list(texts.values()))
+        parts = dict(zip(texts, embedded.vectors, strict=True))
+        async with self._transaction() as tx:
+            await tx.allow_for(len(lines))
+            taking = _Memories(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
+            self.outcome.taken += await taking.take(lines, parts)
+
+    async def _take_rows(self, kind: str, lines: Sequence[Line]) -> None:
+        async with self._transaction() as tx:
+            taking = _Rows(tx, kind, self._writer, self._clock())
+            self.outcome.taken += await taking.take(lines, self._core.model_key)
+
+    # -- writing ---------------------------------------------------------------------------------------------------
+
+    async def _write_changes(self, listed: Sequence[File]) -> None:
+        device, number = self._settings.device, 1 + max(
+            (int(file.name[:12]) for file in listed if file.device == self._settings.device and CHANGES.fullmatch(file.name)),
+            default=0,
+        )  # fmt: skip
+        while await self._write_some(device, f"{number:012d}-{self._writer}.sync"):
+            number += 1
+        own = [file for file in await asyncio.to_thread(lambda: list(self._folder.listed())) if file.device == device]
+        if parts := small(own):
+            await self._note_own(await asyncio.to_thread(self._folder.join, parts))
+
+    async def _write_some(self, device: str, name: str) -> bool:
+        """Write a file of what was changed; return whether there may be more."""
+        async with self._transaction() as tx:
+            changed = await state.changed(tx, WRITTEN_AT_ONCE)
+            if not changed:
+                return False
+            records = await self._written(tx, changed)
+            if records:
+                file = await asyncio.to_thread(self._folder.write, device, name, records)
+                await tx.run(state.NOTE_FILE, _own(file))
+            await state.written_down(tx, changed)
+        self.outcome.written += len(records)
+        return True
+
+    async def _written(self, tx: Transaction, changed: Sequence[Row]) -> list[dict[str, Any]]:
+        """Keep what is known of all that was changed, and return it as the records of a file."""
+        records = []
+        for kind in dict.fromkeys(row["kind"] for row in changed):
+            times = {row["key"]: _us(row["at"]) for row in changed if row["kind"] == kind}
+            if kind == state.MEMORY:
+                taking = _Memories(tx, self._settings.device, self._writer, self._clock(), None)
+                documents = await taking.current(times)
+            else:
+                documents = await _Rows(tx, kind, self._writer, self._clock()).current(times)
+            await state.keep(tx, kind, [_kept(key, document) for key, document in documents.items()])
+            for key, document in documents.items():
+                told = memories.told_by(document, self._settings.device_name, self._settings.writers)
+                records.append({"kind": kind, "key": key, "state": told.as_json(whole=True)})
+        return records
+
+    async def _write_erased(self) -> None:
+        """Say what was erased, and clear our own files of it, whenever that is more than we last said."""
+        async with self._transaction() as tx:
+            erased = await state.erased(tx)
+            known = {(row["device"], row["name"]): row for row in await tx.rows(state.FILES)}
+        device, now = self._settings.device, datetime.now(UTC)
+        mark = f"{digest_of(sorted(erased))} {now:%Y-%m-%d}"  # each day also says that this device still takes part
+        about = known.get((device, DEVICE))
+        if about is not None and about["mark"] == mark:
+            return
+        if erased and (about is None or about["mark"].split()[0] != mark.split()[0]):
+            await self._clear_files(device, erased)
+        facts = {
+            "name": self._settings.device_name, "erased": mark.split()[0], "version": __version__, "at": f.as_utc(now)
+        }  # fmt: skip
+        file = await asyncio.to_thread(self._folder.write, device, DEVICE, [facts])
+        await self._note_own(replace(file, mark=mark))
+
+    async def _clear_files(self, device: str, erased: set[str]) -> None:
+        records = [{"id": id_} for id_ in sorted(erased)]
+        await self._note_own(await asyncio.to_thread(self._folder.write, device, ERASED, records))
+        listed = await asyncio.to_thread(lambda: list(self._folder.listed()))
+        for file in listed:
+            if file.device == device and CHANGES.fullmatch(file.name):
+                anew = await asyncio.to_thread(self._folder.rewrite, file, erased)
+                if anew is not None:
+                    await self._note_own(anew)
+
+    async def _note_own(self, file: File) -> None:
+        async with self._transaction() as tx:
+            await tx.run(state.NOTE_FILE, _own(file))
+
+
+@asynccontextmanager
+async def _alone(core: Core) -> AsyncIterator[Transaction]:
+    """Run a block in a transaction of the only process that synchronises the namespace."""
+    async with core.store.transaction() as tx:
+        await state.lock(tx)
+        yield tx
+
+
+class _Memories:
+    """Memories as documents, in one transaction."""
+
+    def __init__(self, tx: Transaction, device: str, writer: str, clock: int, model_id: int | None) -> None:
+        self._tx, self._device, self._writer, self._clock, self._model_id = tx, device, writer, clock, model_id
+
+    async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
+        """Return memories as they are here, by their ids, with what was changed at these times.
+
+        Those that only a working memory holds are no one else's, and those that are gone are told of otherwise.
+        """
+        there = await rows.records(self._tx, list(times))
+        known = await state.documents(self._tx, state.MEMORY, list(times))
+        return {
+            id_: self._document(known.get(id_), record, times[id_])
+            for id_, record in there.items()
+            if record["status"] != "working"
+        }
+
+    def _document(self, known: Any, record: Mapping[str, Any], at: int) -> Document:
+        before = Document.from_json(known) if known else Document()
+        fields = memories.fields_of(record)
+        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
+        if _is_confirmed(before, after):  # whoever says that it holds has chosen what is shown
+            after.entries = {name: (max(all_, key=lambda one: one.order),) for name, all_ in after.entries.items()}
+        after.counts = memories.with_counts(before, self._device, memories.counts_of(record))
+        return after
+
+    async def take(self, lines: Sequence[Line], parts: Mapping[str, Passage]) -> int:
+        """Take in what other machines say of memories, and return of how many that was something new."""
+        tx, ids = self._tx, [line.key for line in lines]
+        await tx.rows(s.LOCK, {"ids": [UUID(id_) for id_ in ids]})
+        there = await rows.records(tx, ids)
+        known = await state.documents(tx, state.MEMORY, ids)
+        changed = {
+            row["key"]: _us(row["at"]) for row in await tx.rows(state.WHEN_CHANGED, {"kind": state.MEMORY, "keys": ids})
+        }
+        taken, kept = 0, []
+        for line in sorted(lines, key=lambda one: one.key):
+            mine = Document()
+            if line.key in there:
+                mine = self._document(known.get(line.key), there[line.key], changed.get(line.key, self._clock))
+            after = merged(mine, line.document)
+            if after != mine and "content" in after.entries:
+                await self._put(line.key, after, there.get(line.key), parts.get(line.key))
+                taken += 1
+            kept.append(_kept(line.key, after))
+        await state.keep(tx, state.MEMORY, kept)
+        return taken
+
+    async def _put(self, id_: str, after: Document, before: Mapping[str, Any] | None, parts: Passage | None) -> None:
+        """Give a memory the state that all machines together say."""
+        shown = after.shown()
+        record = memories.record_of(id_, shown, before["version"] if before else 1)
+        one = arrival(record, tags=record["tags"])
+        twin = (await rows.twins(self._tx, [one.hash])).get(one.hash) if one.active else None
+        older = twin is not None and twin < one.id
+        if twin is not None and twin != one.id:
+            if older:
+                one = arrival({**record, "status": "invalidated", "replaced_by": [str(twin)],
+                               "reason": rows.SAME_ELSEWHERE}, tags=record["tags"])  # fmt: skip
+            else:
+                await rows.retire(self._tx, twin, one.id)
+        await rows.silently(self._tx, on=True)
+        if before is None:
+            one.parts = parts if parts is not None else Passage()
+            await rows.take_in(self._tx, [one], self._model_id)
+        else:
+            await rows.change(self._tx, one, parts, self._model_id)
+        await self._tell(id_, shown, before)
+        await rows.set_counts(self._tx, {id_: memories.totals(after)}, memories.NEVER)
+        await rows.silently(self._tx, on=False)
+        if twin is not None and twin != one.id:
+            into, other = (twin, one.id) if older else (one.id, twin)
+            await rows.unite(self._tx, into, other)
+            await state.note_changed(self._tx, state.MEMORY, [str(into), str(other)])
+
+    async def _tell(self, id_: str, shown: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
+        here = {memories.history_name(row): row["version"] for row in before["history"]} if before else {}
+        names = {name for name in shown if name.startswith(memories.HISTORY)}
+        dropped = [version for name, version in here.items() if name not in names]
+        await rows.tell(self._tx, id_, memories.events(shown, names - here.keys()), dropped)
+
+
+class _Rows:
+    """Rows of one kind as documents, in one transaction."""
+
+    def __init__(self, tx: Transaction, kind: str, writer: str, clock: int) -> None:
+        table = rows.table_of(kind)
+        assert table is not None  # noqa: S101 - callers look first
+        self._tx, self._kind, self._table, self._writer, self._clock = tx, kind, table, writer, clock
+
+    async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
+        """Return rows as they are here, by their keys, with what was changed at these times."""
+        there = await rows.rows_now(self._tx, self._table, list(times))
+        known = await state.documents(self._tx, self._kind, list(times))
+        waits = await state.waiting(self._tx, self._kind, list(times))
+        return {
+            key: self._document(known.get(key), there.get(key, {}), at)
+            for key, at in times.items()
+            if key in there or (key in known and key not in waits)
+        }
+
+    def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
+        before = Document.from_json(known) if known else Document()
+        return with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
+
+    async def take(self, lines: Sequence[Line], model_id: int | None) -> int:
+        """Take in what other machines say of rows, and return of how many that was something new."""
+        tx, keys = self._tx, [line.key for line in lines]
+        there = await rows.rows_now(tx, self._table, keys)
+        known = await state.documents(tx, self._kind, keys)
+        waits = await state.waiting(tx, self._kind, keys)
+        found = await tx.rows(state.WHEN_CHANGED, {"kind": self._kind, "keys": keys})
+        changed = {row["key"]: _us(row["at"]) for row in found}
+        taken, kept, clusters = 0, [], set()
+        await rows.silently(tx, on=True)
+        for line in lines:
+            mine = Document.from_json(known[line.key]) if line.key in known else Document()
+            if line.key not in waits:
+                fields = there.get(line.key, {})
+                mine = self._document(known.get(line.key), fields, changed.get(line.key, self._clock))
+            after = merged(mine, line.document)
+            done = True
+            if after != mine or line.key in waits:
+                done = await rows.put_row(tx, self._table, line.key, after.shown())
+                taken += done
+                if done and self._kind == "cluster_member":
+                    clusters.add(rows.key_row(self._table, line.key)["cluster_id"])
+            kept.append(_kept(line.key, after, waits=not done))
+        await rows.renew_clusters(tx, clusters, model_id)
+        await rows.silently(tx, on=False)
+        await state.keep(tx, self._kind, kept)
+        return taken
+
+
+def _is_confirmed(before: Document, after: Document) -> bool:
+    name = "last_confirmed_at"
+    return bool(before.entries) and before.entries.get(name) != after.entries.get(name)
+
+
+def _kept(key: str, document: Document, *, waits: bool = False) -> dict[str, Any]:
+    disputed = any(
+        name not in memories.BOOKKEEPING and not name.startswith((memories.TAG, memories.HISTORY))
+        for name, _ in document.disputed()
+    )
+    # What waits is known by nothing but this, so it is kept whole.
+    return {"key": key, "state": document.as_json(whole=waits), "disputed": disputed, "waits": waits}
+
+
+def _own(file: File) -> dict[str, Any]:
+    return {"device": file.device, "name": file.name, "mark": file.mark, "written": True, "problem": None}
+
+
+def _us(moment: datetime) -> int:
+    return int(moment.timestamp() * 1_000_000)

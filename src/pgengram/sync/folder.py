@@ -1,0 +1,118 @@
+"""The folder that machines share: whose files are there, and writing our own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from pgengram.sync import files
+from pgengram.sync.keys import Key
+
+NAME: Final = "pgengram-sync"
+ERASED: Final = "erased.sync"
+DEVICE: Final = "device.sync"
+CHANGES: Final = re.compile(r"\d{12}-[0-9a-f]{12}\.sync")
+ID: Final = re.compile(r"[0-9a-f]{16}")
+SMALL_BYTES: Final = 256_000
+MANY: Final = 48  # small files of a device before they become one
+
+
+@dataclass(frozen=True, slots=True)
+class File:
+    """One file of a device. mark: what tells whether it is another than the one that was read."""
+
+    device: str
+    name: str
+    path: Path
+    mark: str
+    size: int
+
+
+class Folder:
+    """The files of one memory in the folder that a person chose.
+
+    Args:
+        chosen: that folder.
+        key: of the memory.
+    """
+
+    def __init__(self, chosen: Path, key: Key) -> None:
+        self.path = chosen / NAME / key.folder_name
+        self.key = key
+
+    @property
+    def is_there(self) -> bool:
+        """Whether some device wrote here, and the folder is not away."""
+        return self.path.is_dir()
+
+    def make(self) -> None:
+        """Make the folder, for the first device.
+
+        Raises:
+            OSError: it cannot be made.
+        """
+        self.path.mkdir(parents=True, exist_ok=True)
+
+    def listed(self) -> Iterator[File]:
+        """Yield the files of all devices, oldest first; what other programs put there is passed over.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        for device in sorted(self.path.iterdir()):
+            if ID.fullmatch(device.name) and device.is_dir():
+                yield from self._of(device)
+
+    def _of(self, device: Path) -> Iterator[File]:
+        for path in sorted(device.iterdir()):
+            if CHANGES.fullmatch(path.name) or path.name in (ERASED, DEVICE):
+                try:
+                    found = path.stat()
+                except FileNotFoundError:  # just replaced by a larger one
+                    continue
+                yield File(device.name, path.name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
+
+    def read(self, file: File) -> Iterator[dict[str, Any]]:
+        """Yield a file's records; see `files.read`."""
+        return files.read(file.path, self.key)
+
+    def write(self, device: str, name: str, records: Iterable[Mapping[str, Any]]) -> File:
+        """Write a file of a device, and return it; see `files.write`."""
+        path = self.path / device / name
+        files.write(path, self.key, records, {})
+        found = path.stat()
+        return File(device, name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
+
+    def rewrite(self, file: File, erased: set[str]) -> File | None:
+        """Write one of our files anew if it names what was erased, without that; return the new one."""
+        records = list(self.read(file))
+        kept = [record for record in records if not names_any(record, erased)]
+        return self.write(file.device, file.name, kept) if len(kept) < len(records) else None
+
+    def join(self, parts: Sequence[File]) -> File:
+        """Make one file of several of our own, under the name of the last; of each thing the latest state stays.
+
+        What is broken off in the middle leaves some things twice, which changes nothing.
+        """
+        latest: dict[tuple[str, str], dict[str, Any]] = {}
+        for file in parts:
+            for record in self.read(file):
+                latest[record["kind"], record["key"]] = record
+        made = self.write(parts[-1].device, parts[-1].name, latest.values())
+        for file in parts[:-1]:
+            file.path.unlink(missing_ok=True)
+        return made
+
+
+def names_any(record: Mapping[str, Any], erased: set[str]) -> bool:
+    """Whether a record is of an erased memory, or of a row that leads to one."""
+    return any(id_ in erased for id_ in re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", record["key"]))
+
+
+def small(own: Iterable[File]) -> list[File]:
+    """Return the small files among our own if they are many."""
+    found = [file for file in own if CHANGES.fullmatch(file.name) and file.size < SMALL_BYTES]
+    return found if len(found) > MANY else []

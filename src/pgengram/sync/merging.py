@@ -1,0 +1,190 @@
+"""How two states of one thing become one, whatever was exchanged before and in whichever order.
+
+A document is one memory, link or other row. Each of its fields, tags and history entries is an entry with a dot, which is
+who wrote it and a number of theirs, and the document has a version vector: the dots that it has seen. An entry that one
+side has and the other does not is new there, or was removed there, and the other's vector tells which. This is the optimized
+observed-remove set of Bieniusa et al. (arXiv:1210.3368); a field is such a set, too, so that what two people wrote at the same
+time is kept until somebody chooses. Merging is commutative, associative and idempotent: files may be lost and come
+again, come twice, and come late.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final, Self, TypeVar
+
+TOO_FAR_AHEAD_US: Final = 24 * 3600 * 1_000_000  # microseconds that another machine's clock may be ahead
+DIGEST_BYTES: Final = 12
+ONCE: Final = "once:"  # begins the name of an entry that never changes: the name says all that tells it from others
+V = TypeVar("V")
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One value, and by whom it was written when.
+
+    stamp: microseconds since 1970, and later than those of the entries that it replaced, whatever the clock said.
+    writer, number: its dot. digest: of the value; all that is known of it where it was not loaded.
+    """
+
+    value: Any
+    stamp: int
+    writer: str
+    number: int
+    digest: str = ""
+
+    @property
+    def order(self) -> tuple[int, str, int]:
+        """Among entries of one field the largest is shown."""
+        return self.stamp, self.writer, self.number
+
+    @property
+    def dot(self) -> tuple[str, int]:
+        """Who wrote it, and the number of that writing."""
+        return self.writer, self.number
+
+
+@dataclass(slots=True)
+class Document:
+    """The state of one memory or row: its entries by name, what it has seen of each writer, and what is counted.
+
+    counts: numbers that only grow, for each device its own.
+    """
+
+    seen: dict[str, int] = field(default_factory=dict)
+    entries: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
+    counts: dict[str, list[float]] = field(default_factory=dict)
+
+    def shown(self) -> dict[str, Any]:
+        """Return the value of each field: of several, the latest."""
+        return {name: latest(entries).value for name, entries in self.entries.items()}
+
+    def disputed(self) -> Iterator[tuple[str, list[Entry]]]:
+        """Yield the fields that were written in several places at once, with the different values, the shown one first."""
+        for name, entries in self.entries.items():
+            values = {one.digest: one for one in sorted(entries, key=lambda one: one.order)}
+            if len(values) > 1:
+                yield name, sorted(values.values(), key=lambda one: one.order, reverse=True)
+
+    def as_json(self, *, whole: bool) -> dict[str, Any]:
+        """Return it as JSON has it: `whole` with all values, else the shown ones as their digests alone."""
+        entries = {
+            name: [_entry_as_json(one, bare=not whole and one is latest(all_)) for one in all_]
+            for name, all_ in self.entries.items()
+        }
+        return {"seen": self.seen, "entries": entries} | ({"counts": self.counts} if self.counts else {})
+
+    @classmethod
+    def from_json(cls, given: Mapping[str, Any]) -> Self:
+        """Read what `as_json` gave.
+
+        Raises:
+            ValueError, TypeError, KeyError: it has another form.
+        """
+        entries = {
+            str(name): tuple(_entry_from_json(str(name), one) for one in all_)
+            for name, all_ in given["entries"].items()
+            if all_
+        }
+        seen = {str(writer): int(number) for writer, number in given["seen"].items()}
+        counts = {str(device): [float(one) for one in row] for device, row in given.get("counts", {}).items()}
+        return cls(seen, entries, counts)
+
+
+def latest(entries: tuple[Entry, ...]) -> Entry:
+    """Return the entry that is shown."""
+    return max(entries, key=lambda one: one.order)
+
+
+def _told_apart(name: str, value: Any) -> str:
+    return ONCE if name.startswith(ONCE) else digest_of(value)
+
+
+def digest_of(value: Any) -> str:
+    """Return what tells a value from others; 12 bytes as hexadecimal digits."""
+    text = json.dumps(value, sort_keys=True, ensure_ascii=False, separators=(",", ":"))
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=DIGEST_BYTES).hexdigest()
+
+
+def merged(one: Document, other: Document) -> Document:
+    """Return the state that has what either has, less what either removed after having seen it."""
+    entries = {}
+    for name in one.entries.keys() | other.entries.keys():
+        mine, theirs = one.entries.get(name, ()), other.entries.get(name, ())
+        kept = {entry.dot: entry for entry in (*_unseen(theirs, mine, one), *_unseen(mine, theirs, other))}
+        if kept:
+            entries[name] = tuple(kept[dot] for dot in sorted(kept))
+    return Document(_larger(one.seen, other.seen, max), entries, _larger(one.counts, other.counts, _each_larger))
+
+
+def _unseen(mine: tuple[Entry, ...], theirs: tuple[Entry, ...], other: Document) -> Iterator[Entry]:
+    """Yield those of mine that the other has, too, or has not seen yet."""
+    there = {entry.dot for entry in theirs}
+    for entry in mine:
+        if entry.dot in there or entry.number > other.seen.get(entry.writer, 0):
+            yield entry
+
+
+def _larger(one: Mapping[str, V], other: Mapping[str, V], larger: Callable[[V, V], V]) -> dict[str, V]:
+    both = {key: larger(one[key], other[key]) for key in one.keys() & other.keys()}
+    return {**one, **other, **both}
+
+
+def _each_larger(one: list[float], other: list[float]) -> list[float]:
+    return [max(pair) for pair in zip(one, other, strict=True)]
+
+
+def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int, writer: str) -> Document:
+    """Return the state after the changes made here, which are the differences between what was known and what is there
+    now; the same where there are none.
+
+    Args:
+        known: the state as it was last written down, of which values may be known by their digests only.
+        now: what is there, by name; what is None is not there.
+        at: when it was changed, in microseconds.
+        clock: what time it is. Entries that this machine's clock once dated far ahead are dated anew.
+        writer: who writes.
+    """
+    now = {name: value for name, value in now.items() if value is not None}
+    entries: dict[str, tuple[Entry, ...]] = {}
+    number = known.seen.get(writer, 0) + 1
+    for name, value in now.items():
+        there, digest = known.entries.get(name, ()), _told_apart(name, value)
+        shown = latest(there) if there else None
+        if shown is None or shown.digest != digest or shown.stamp > clock + TOO_FAR_AHEAD_US:
+            before = max((one.stamp for one in there if one.stamp <= clock + TOO_FAR_AHEAD_US), default=0)
+            entries[name] = (Entry(value, max(min(at, clock), before + 1), writer, number, digest),)
+        else:
+            loaded = Entry(value, shown.stamp, shown.writer, shown.number, digest)
+            entries[name] = tuple(loaded if one is shown else one for one in there)
+    changed = known.entries.keys() - now.keys() or any(
+        one.dot == (writer, number) for all_ in entries.values() for one in all_
+    )
+    seen = {**known.seen, writer: number} if changed else dict(known.seen)
+    return Document(seen, entries, dict(known.counts))
+
+
+def settled(known: Document, name: str, value: Any, *, clock: int, writer: str) -> Document:
+    """Return the state in which a disputed field has the value that somebody chose, also if that is shown already."""
+    number = known.seen.get(writer, 0) + 1
+    stamp = max(clock, *(one.stamp + 1 for one in known.entries.get(name, ())))
+    chosen = Entry(value, stamp, writer, number, digest_of(value))
+    return Document({**known.seen, writer: number}, {**known.entries, name: (chosen,)}, dict(known.counts))
+
+
+def is_far_ahead(document: Document, clock: int) -> bool:
+    """Whether a state was dated by a clock that is more than a day ahead: it would win over all that comes."""
+    return any(one.stamp > clock + TOO_FAR_AHEAD_US for all_ in document.entries.values() for one in all_)
+
+
+def _entry_as_json(one: Entry, *, bare: bool) -> list[Any]:
+    return [one.stamp, one.writer, one.number, *([one.digest] if bare else [None, one.value])]
+
+
+def _entry_from_json(name: str, given: list[Any]) -> Entry:
+    stamp, writer, number, digest, *value = given
+    [known] = value or [None]
+    return Entry(known, int(stamp), str(writer), int(number), digest or _told_apart(name, known))
