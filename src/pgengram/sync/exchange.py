@@ -27,7 +27,7 @@ from pgengram.sync import memories
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import CHANGES, DEVICE, ERASED, File, Folder, small
 from pgengram.sync.keys import Key
-from pgengram.sync.merging import Document, digest_of, is_far_ahead, merged, with_changes
+from pgengram.sync.merging import TOO_FAR_AHEAD_US, Document, digest_of, is_far_ahead, merged, with_changes
 from pgengram.transfer.ingestion.arrivals import arrival
 
 READ_AT_ONCE: Final = 64  # records taken in one transaction
@@ -82,6 +82,7 @@ class Exchange:
         self._core = core
         self._clock = clock
         self._writer = secrets.token_hex(6)  # of this process alone, so that a copy of a store never writes as another
+        self._latest = 0  # microseconds since 1970 at the last exchange
 
     async def run(self) -> Outcome | None:
         """Exchange once; None where the namespace is not synchronised.
@@ -94,9 +95,10 @@ class Exchange:
             settings = await state.settings(tx)
         if settings is None:
             return None
-        outcome = Outcome()
+        outcome, now = Outcome(), self._clock()
+        set_back, self._latest = now + TOO_FAR_AHEAD_US < self._latest or not self._latest, now
         try:
-            await _Run(self._core, settings, self._writer, self._clock, outcome).all()
+            await _Run(self._core, settings, self._writer, self._clock, outcome).all(set_back=set_back)
         except OSError as error:
             outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
         async with self._core.store.transaction() as tx:
@@ -114,8 +116,11 @@ class _Run:
         self._folder = Folder(Path(settings.folder), Key(settings.secret))
         self.outcome = outcome
 
-    async def all(self) -> None:
+    async def all(self, *, set_back: bool) -> None:
         """Read, then write.
+
+        Args:
+            set_back: whether the clock may have been ahead until now.
 
         Raises:
             OSError: the folder is away, full, or not to be written to.
@@ -128,6 +133,8 @@ class _Run:
         await asyncio.to_thread(self._folder.make)
         listed = await asyncio.to_thread(lambda: list(self._folder.listed()))
         await self._be_somebody(listed, known)
+        if set_back:
+            await self._date_again(listed)
         await self._read_all(listed, known)
         await self._take_waiting()
         await self._write_changes(listed)
@@ -154,6 +161,17 @@ class _Run:
             await tx.run(state.SET_DEVICE, {"device": device, "writers": writers})
         self._settings = replace(settings, device=device, writers=tuple(writers))
 
+    async def _date_again(self, listed: Sequence[File]) -> None:
+        """Write again what our clock once dated far ahead, which the other machines don't take."""
+        own = [file for file in listed if file.device == self._settings.device and CHANGES.fullmatch(file.name)]
+        for file in own:
+            try:
+                at = await asyncio.to_thread(self._folder.written_at, file)
+            except Unreadable:
+                continue
+            if at > self._clock() + TOO_FAR_AHEAD_US:
+                await self._write_again(file)
+
     # -- reading ---------------------------------------------------------------------------------------------------
 
     async def _read_all(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
@@ -173,11 +191,20 @@ class _Run:
                 problem = "It has a form that can't be read."
             except FileNotFoundError:
                 continue
+            if problem and known.get((file.device, file.name), {}).get("written"):
+                await self._write_again(file)
+                continue
             if problem:
                 self.outcome.unread[f"{file.device}/{file.name}"] = problem
             async with self._transaction() as tx:
                 given = {"device": file.device, "name": file.name, "mark": file.mark, "problem": problem}
                 await tx.run(state.NOTE_FILE, {**given, "written": False})
+
+    async def _write_again(self, file: File) -> None:
+        """Take away a file of ours, and have all that it said written anew."""
+        await asyncio.to_thread(file.path.unlink, missing_ok=True)
+        async with self._transaction() as tx:
+            await state.note_everything(tx)
 
     async def _read_erased(self, file: File) -> None:
         there = await asyncio.to_thread(lambda: {str(record["id"]) for record in self._folder.read(file)})
@@ -198,7 +225,8 @@ class _Run:
             await self._take([line for line in lines if line not in ahead])
         if late:
             raise Unreadable(
-                f"{late} changes are dated more than a day ahead.", "Set the clock of the machine that wrote them."
+                f"{late} changes are dated more than a day ahead of this machine's clock.",
+                "Set the clock of the machine that wrote them, or of this one.",
             )
 
     async def _take_waiting(self) -> None:
@@ -280,7 +308,7 @@ class _Run:
                 return False
             records = await self._written(tx, changed)
             if records:
-                file = await asyncio.to_thread(self._folder.write, device, name, records)
+                file = await asyncio.to_thread(self._folder.write, device, name, records, self._clock())
                 await tx.run(state.NOTE_FILE, _own(file))
             await state.written_down(tx, changed)
         self.outcome.written += len(records)
@@ -326,7 +354,10 @@ class _Run:
         listed = await asyncio.to_thread(lambda: list(self._folder.listed()))
         for file in listed:
             if file.device == device and CHANGES.fullmatch(file.name):
-                anew = await asyncio.to_thread(self._folder.rewrite, file, erased)
+                try:
+                    anew = await asyncio.to_thread(self._folder.rewrite, file, erased)
+                except Unreadable:  # damaged since: the next exchange writes all of it anew
+                    continue
                 if anew is not None:
                     await self._note_own(anew)
 

@@ -79,18 +79,22 @@ class Folder:
         """Yield a file's records; see `files.read`."""
         return files.read(file.path, self.key)
 
-    def write(self, device: str, name: str, records: Iterable[Mapping[str, Any]]) -> File:
-        """Write a file of a device, and return it; see `files.write`."""
+    def write(self, device: str, name: str, records: Iterable[Mapping[str, Any]], at: int = 0) -> File:
+        """Write a file of a device, at a time in microseconds as its clock has it, and return it; see `files.write`."""
         path = self.path / device / name
-        files.write(path, self.key, records, {})
+        files.write(path, self.key, records, {"at": at})
         found = path.stat()
         return File(device, name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
+
+    def written_at(self, file: File) -> int:
+        """Return when a file was written, in microseconds as the clock of its device had it."""
+        return int(files.head(file.path).get("at", 0))
 
     def rewrite(self, file: File, erased: set[str]) -> File | None:
         """Write one of our files anew if it names what was erased, without that; return the new one."""
         records = list(self.read(file))
         kept = [record for record in records if not names_any(record, erased)]
-        return self.write(file.device, file.name, kept) if len(kept) < len(records) else None
+        return self.write(file.device, file.name, kept, self.written_at(file)) if len(kept) < len(records) else None
 
     def join(self, parts: Sequence[File]) -> File:
         """Make one file of several of our own, under the name of the last; of each thing the latest state stays.
@@ -101,7 +105,7 @@ class Folder:
         for file in parts:
             for record in self.read(file):
                 latest[record["kind"], record["key"]] = record
-        made = self.write(parts[-1].device, parts[-1].name, latest.values())
+        made = self.write(parts[-1].device, parts[-1].name, latest.values(), self.written_at(parts[-1]))
         for file in parts[:-1]:
             file.path.unlink(missing_ok=True)
         return made

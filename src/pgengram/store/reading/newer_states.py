@@ -208,7 +208,7 @@ async def take_over(
     if "content" in new.columns and parts is None:
         raise StoreMoved("The memory just changed.")
     row = new.arrival.rows["memories"]
-    version = max(new.before["version"] + (tells and bool(new.changes)), row["version"])
+    version = max(new.before["version"] + bool(new.changes), row["version"])
     columns = {**new.columns, "updated_at": row["updated_at"], "version": version}
     if new.columns:
         columns |= _following(new)

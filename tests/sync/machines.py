@@ -1,0 +1,164 @@
+"""Several machines of one person: each a store, and a folder of its own that a program for files keeps like the others'."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import random
+import shutil
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from helpers import Database
+from pgengram.inputs import Change, NewMemory, Question
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.graph import Graph
+from pgengram.settings import Settings
+from pgengram.sync import devices
+from pgengram.sync.exchange import Exchange, Outcome
+from pgengram.sync.keys import Key
+from pgengram.transfer import export_to
+
+DAY_US = 24 * 3600 * 1_000_000
+
+
+@dataclass
+class Machine:
+    """A machine with a namespace of its own, whose clock may be wrong."""
+
+    database: Database
+    folder: Path
+    name: str
+    ahead_us: int = 0
+    namespace: str = field(default_factory=lambda: f"m-{uuid4().hex[:8]}")
+
+    def __post_init__(self) -> None:
+        self.folder.mkdir(parents=True, exist_ok=True)
+        settings = Settings(database_url=self.database.url, namespace=self.namespace, embedder="none:")
+        self.memories = MemoryManager(settings)
+        self.restarted()
+
+    def restarted(self) -> None:
+        """Begin a new process."""
+        self.exchange = Exchange(self.memories, lambda: time.time_ns() // 1000 + self.ahead_us)
+
+    async def begins(self, key: Key | None = None) -> Key:
+        return await devices.begin(self.memories, self.folder, key, self.name)
+
+    async def syncs(self) -> Outcome:
+        outcome = await self.exchange.run()
+        assert outcome is not None
+        return outcome
+
+    async def status(self) -> devices.Status:
+        return await devices.status(self.memories)
+
+    # -- what a person does --------------------------------------------------------------------------------------------
+
+    async def adds(self, text: str, **more: Any) -> str:
+        return str((await self.memories.create_memory(NewMemory(content=text, **more))).memory_id)
+
+    async def edits(self, id_: str, **change: Any) -> None:
+        await self.memories.update_memory(Change(id=id_, **change))
+
+    async def forgets(self, id_: str, **more: Any) -> None:
+        await self.memories.forget_memories([id_], **more)
+
+    async def erases(self, id_: str) -> None:
+        await self.memories.erase([id_])
+
+    async def links(self, id_: str, other: str, type_: str = "about", **more: Any) -> None:
+        await Graph(self.memories).link_memories(id_, [other], type_, **more)
+
+    async def unlinks(self, id_: str, other: str) -> None:
+        await Graph(self.memories).link_memories(id_, [other], remove=True)
+
+    async def finds(self, words: str) -> list[str]:
+        found = await self.memories.search_memories(Question(query=words, mode="text"))
+        return [str(one["content"]) for one in found.results]
+
+    # -- what is there -------------------------------------------------------------------------------------------------
+
+    async def lines(self) -> list[dict[str, Any]]:
+        file = io.StringIO()
+        await export_to(file, self.memories, lambda *_: None)
+        return [json.loads(line) for line in file.getvalue().split("\n")[1:] if line]
+
+    async def texts(self) -> dict[str, str]:
+        return {one["id"]: one["content"] for one in await self.lines() if one["record"] == "memory"}
+
+    async def states(self) -> list[str]:
+        """Return all that the machines must agree on; each numbers versions and names who acted for itself."""
+        return sorted(json.dumps(agreed, sort_keys=True) for line in await self.lines() if (agreed := _agreed(line)))
+
+    def where(self, text: str) -> list[str]:
+        """Return the tables in which a text stands anywhere."""
+        found = []
+        names = self.database.rows("SELECT c.relname FROM pg_class c JOIN pg_attribute a ON a.attrelid = c.oid AND "
+                                   "a.attname = 'namespace_id' WHERE c.relkind = 'r'")  # fmt: skip
+        for name in sorted({row[0] if isinstance(row, tuple) else row["relname"] for row in names}):
+            statement = (
+                f"SELECT 1 FROM {name} t JOIN namespaces n ON n.id = t.namespace_id WHERE n.name = %s "
+                f"AND position(%s IN t::text) > 0 LIMIT 1"
+            )
+            if self.database.rows(statement, [self.namespace, text]):
+                found.append(name)
+        return found
+
+
+def _agreed(line: dict[str, Any]) -> dict[str, Any] | None:
+    if line["record"] == "history":  # of what was erased: each machine notes when it heard of it
+        return None
+    line.pop("version", None)
+    if line["record"] == "memory":
+        line["history"] = sorted(
+            json.dumps([row[name] for name in ("operation", "at", "changes")], sort_keys=True) for row in line["history"]
+        )
+        for name in ("idempotency_key", "voice", "traits"):
+            line.pop(name, None)
+        activation = line.pop("activation")
+        line["activation"] = [
+            activation["importance"], activation["access_count"], round(activation["reinforcement"] or 0, 6),
+        ]  # fmt: skip
+    return line
+
+
+def carry(machines: Sequence[Machine], chance: random.Random | None = None) -> None:
+    """Bring files from each machine's folder to the others', all of them, or as a program for files that is interrupted."""
+    for source in machines:
+        for target in machines:
+            if source is not target:
+                for path in sorted(source.folder.rglob("*.sync")):
+                    _bring(path, target.folder / path.relative_to(source.folder), chance)
+
+
+def _bring(path: Path, copy: Path, chance: random.Random | None) -> None:
+    if copy.exists() and copy.stat().st_mtime_ns >= path.stat().st_mtime_ns:
+        return
+    luck = 0.0 if chance is None else chance.random()
+    if luck > 0.5:  # not yet
+        return
+    copy.parent.mkdir(parents=True, exist_ok=True)
+    if luck > 0.4:  # half of it
+        copy.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+        os.utime(copy, ns=(0, path.stat().st_mtime_ns - 1))
+        return
+    shutil.copy2(path, copy)
+    if luck > 0.3:
+        shutil.copy2(path, copy.with_name(f"{copy.stem} (conflicted copy).sync"))
+
+
+async def all_have_all(machines: Sequence[Machine]) -> None:
+    """Let the machines exchange until nothing is new to any."""
+    for _ in range(12):
+        carry(machines)
+        outcomes = [await one.syncs() for one in machines]
+        if not any(one.taken or one.written or one.erased for one in outcomes):
+            assert [one.unread for one in outcomes] == [{}] * len(machines)
+            return
+    raise AssertionError("the machines never come to an end")

@@ -1,0 +1,81 @@
+"""A law: whatever several machines do, and however their files travel, they end with the same memories."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+import pytest
+
+from helpers import Database, nightly
+from machines import DAY_US, Machine, all_have_all, carry
+from pgengram.errors import PgengramError
+
+TEXTS = [f"The {thing} is in the {room}." for thing in ("lamp", "kettle", "ladder") for room in ("cellar", "attic")]
+OFF = (0, 365 * DAY_US, -365 * DAY_US)  # one clock a year ahead, one a year back, until somebody sets them
+
+
+async def act(one: Machine, chance: random.Random, erased: set[str]) -> None:
+    """Do one random thing on a machine."""
+    ids = sorted(await one.texts())
+    kind = chance.choices(("add", "edit", "tag", "forget", "restore", "erase", "link", "unlink", "find"), (5, 5, 3, 2, 1, 1, 3, 1, 1))[0]
+    if kind == "add" or not ids:
+        await one.adds(chance.choice(TEXTS), tags=chance.sample(["a", "b", "c"], chance.randrange(3)))
+        return
+    id_, other = chance.choice(ids), chance.choice(ids)
+    match kind:
+        case "edit":
+            field = chance.choice(("content", "project", "importance", "metadata"))
+            value = {"content": f"{chance.choice(TEXTS)[:-1]} now, {chance.randrange(4)}.", "project": chance.choice(("ark", "mill")),
+                     "importance": chance.random(), "metadata": {"room": chance.randrange(9)}}[field]  # fmt: skip
+            await one.edits(id_, **{field: value})
+        case "tag":
+            await one.edits(id_, add_tags=[chance.choice("abc")], remove_tags=[chance.choice("def")])
+        case "forget":
+            await one.forgets(id_, reason="gone")
+        case "restore":
+            await one.edits(id_, status="active")
+        case "erase":
+            await one.erases(id_)
+            erased.add(id_)
+        case "link" if id_ != other:
+            await one.links(id_, other, chance.choice(("about", "near")))
+        case "unlink" if id_ != other:
+            await one.unlinks(id_, other)
+        case "find":
+            await one.finds("lamp")
+
+
+@pytest.mark.parametrize("seed", [*range(2), *nightly(*range(2, 200))])
+async def test_machines_that_did_anything_in_any_order_end_with_the_same_memories(
+    database: Database, tmp_path: Path, seed: int
+) -> None:
+    chance = random.Random(seed)
+    machines = [Machine(database, tmp_path / name, name, off) for name, off in zip("abc", OFF, strict=True)]
+    key = await machines[0].begins()
+    await machines[0].syncs()
+    carry(machines)
+    for one in machines[1:]:
+        await one.begins(key)
+    erased: set[str] = set()
+    for _ in range(60):
+        one = chance.choice(machines)
+        try:
+            await act(one, chance, erased)
+        except PgengramError:
+            pass  # nothing was changed, as the machine said
+        if chance.random() < 0.3:
+            carry(machines, chance)
+        if chance.random() < 0.3:
+            await one.syncs()
+        if chance.random() < 0.1:
+            one.restarted()
+    for one in machines:
+        one.ahead_us = 0
+    await all_have_all(machines)
+    states = [await one.states() for one in machines]
+    assert states[1] == states[0]
+    assert states[2] == states[0]
+    for one in machines:
+        assert not erased & (await one.texts()).keys()
+        await one.memories.close()
