@@ -128,6 +128,21 @@ def _agreed(line: dict[str, Any]) -> dict[str, Any] | None:
     return line
 
 
+def differences(ours: Sequence[str], theirs: Sequence[str]) -> list[str]:
+    """Return the fields in which two machines differ, each with what either has."""
+    one, other = ({_id(json.loads(line)): json.loads(line) for line in lines} for lines in (ours, theirs))
+    return [
+        f"{id_} {name}: {(one.get(id_) or {}).get(name)!r} / {(other.get(id_) or {}).get(name)!r}"
+        for id_ in sorted(one.keys() | other.keys())
+        for name in sorted((one.get(id_) or {}).keys() | (other.get(id_) or {}).keys())
+        if (one.get(id_) or {}).get(name) != (other.get(id_) or {}).get(name)
+    ]
+
+
+def _id(line: dict[str, Any]) -> str:
+    return f"{line['record']} {line.get('id') or [line[name] for name in ('from_id', 'to_id', 'type') if name in line]}"
+
+
 def carry(machines: Sequence[Machine], chance: random.Random | None = None) -> None:
     """Bring files from each machine's folder to the others', all of them, or as a program for files that is interrupted."""
     for source in machines:
@@ -154,7 +169,9 @@ def _bring(path: Path, copy: Path, chance: random.Random | None) -> None:
 
 
 async def all_have_all(machines: Sequence[Machine]) -> None:
-    """Let the machines exchange until nothing is new to any."""
+    """Let the machines exchange until nothing is new to any, not even how often something was found."""
+    for one in machines:
+        await one.memories.accesses.flush()
     for _ in range(12):
         carry(machines)
         outcomes = [await one.syncs() for one in machines]

@@ -70,8 +70,11 @@ def _manager(settings: Settings, store: Store) -> MemoryManager:
     """Import all that answers, and return the memories of a store that is being opened."""
     from pgengram.local import answers  # noqa: F401
     from pgengram.service.manager import MemoryManager
+    from pgengram.sync.schedule import ExchangeScheduler
 
-    return MemoryManager(settings, store=store)
+    manager = MemoryManager(settings, store=store)
+    manager.accompany(ExchangeScheduler(manager))
+    return manager
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ import os
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
+from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
@@ -49,6 +50,7 @@ class Served:
     def __init__(self, settings: Settings, folder: str, host: MemoryManager | None = None) -> None:
         self.settings = settings
         self.memories = MemoryManager(settings, host)
+        self.memories.accompany(ExchangeScheduler(self.memories))
         self.manager: Manager = self.memories
         self.instructions = INSTRUCTIONS
         self.more = {f"on_{request}": self._answering(request) for request in REQUESTS}

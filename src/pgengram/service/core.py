@@ -7,7 +7,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -44,6 +44,17 @@ from pgengram.text.tags import mapped_tags
 
 log = logging.getLogger(__name__)
 
+
+class Companion(Protocol):
+    """Work in the background for as long as a server runs."""
+
+    def begin(self) -> None:
+        """Begin, without waiting for anything."""
+
+    async def close(self) -> None:
+        """Stop."""
+
+
 Then = Callable[[Transaction, list[upsert.WriteResult]], Awaitable[None]]
 
 
@@ -73,6 +84,7 @@ class Core:
         self._words = PostingsCompactor(self.store)
         self.working = WorkingMemoryExpirer(self.store)
         self._backups = BackupScheduler(self.store, settings)
+        self.companions: list[Companion] = []
 
     async def ready(self, report: Report | None = None, embeds: bool = True) -> None:
         """Bring up the database if it is not up, and the model beside it where there will be a text to embed; the first
@@ -98,12 +110,18 @@ class Core:
             self._backups.notice()
         self.working.notice()
         self._words.notice(0)
+        for one in self.companions:
+            one.begin()
         await self.current_model()
+
+    def accompany(self, companion: Companion) -> None:
+        """Have something work in the background from `open` to `close`."""
+        self.companions.append(companion)
 
     async def close(self) -> None:
         """Let go of the database, the model and the background work."""
         models = () if self._is_guest else (self.models,)
-        users = (*models, self._words, self._backups, self.working, self.accesses)
+        users = (*models, *self.companions, self._words, self._backups, self.working, self.accesses)
         try:
             await asyncio.gather(*(one.close() for one in users))
         finally:

@@ -10,6 +10,7 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
+from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.reading import ui_queries
@@ -63,6 +64,7 @@ class NamespacePages:
         pages = self._pages.get(name)
         if pages is None and name in await self._namespaces():
             manager = MemoryManager(replace(self._settings, namespace=name), self._manager)
+            manager.accompany(ExchangeScheduler(manager))
             await manager.open()
             pages = self._pages.get(name) or self._of(name, manager)
         if pages is None and TAB in headers:

@@ -13,6 +13,7 @@ from typing import Final
 
 import uvicorn
 
+from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.errors import InvalidInput
 from pgengram.runtime.web_server import WebServer, bound_socket
 from pgengram.service.manager import MemoryManager
@@ -71,6 +72,7 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str, bool]
             return
         raise _refusal(port, error) from None
     manager = MemoryManager(settings)
+    manager.accompany(ExchangeScheduler(manager))
     try:
         await manager.open()
         with TemporaryDirectory(prefix="pgengram-ui-") as folder:

@@ -18,6 +18,7 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
+from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.mcp.resources import Handlers
 from pgengram.mcp.sdk.server import FIXED, build_server
 from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress, ToolRegistry
@@ -93,6 +94,7 @@ class NamespaceServer:
 
     def __init__(self, settings: Settings, host: Core) -> None:
         self.manager = MemoryManager(settings, host)
+        self.manager.accompany(ExchangeScheduler(self.manager))
         self.manager.session = Sessions()
         self._spoken: Manager = self.manager
         self.instructions = INSTRUCTIONS
