@@ -19,7 +19,9 @@ OFF = (0, 365 * DAY_US, -365 * DAY_US)  # one clock a year ahead, one a year bac
 async def act(one: Machine, chance: random.Random, erased: set[str]) -> None:
     """Do one random thing on a machine."""
     ids = sorted(await one.texts())
-    kind = chance.choices(("add", "edit", "tag", "forget", "restore", "erase", "link", "unlink", "find"), (5, 5, 3, 2, 1, 1, 3, 1, 1))[0]
+    kind = chance.choices(
+        ("add", "edit", "tag", "forget", "restore", "erase", "link", "unlink", "find"), (5, 5, 3, 2, 1, 1, 3, 1, 1)
+    )[0]
     if kind == "add" or not ids:
         await one.adds(chance.choice(TEXTS), tags=chance.sample(["a", "b", "c"], chance.randrange(3)))
         return

@@ -10,8 +10,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.errors import Conflict, DatabaseFailed, InvalidInput
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.service.core import Core
+from pgengram.store.connection.database import Database
 from pgengram.store.sync import state
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import DEVICE, Folder
@@ -120,6 +121,32 @@ async def end(core: Core) -> None:
         if await state.settings(tx) is None:
             raise Conflict(NOT_ON, BEGIN)
         await state.end(tx)
+
+
+async def is_on(database: Database, namespace_id: int) -> bool:
+    """Whether a namespace is synchronised."""
+    async with database.transaction(namespace_id, reads=True) as tx:
+        return await state.settings(tx) is not None
+
+
+async def erase_elsewhere(database: Database, namespace_id: int) -> None:
+    """Have the other machines erase all that a namespace has, which is about to be erased here.
+
+    Raises:
+        NotReady: the folder is away, so that they would not hear of it.
+    """
+    async with database.transaction(namespace_id) as tx:
+        settings = await state.settings(tx)
+        if settings is None:
+            return
+        erased = await state.erased(tx) | {row["id"] for row in await tx.rows(state.ALL_IDS)}
+    folder = Folder(Path(settings.folder), Key(settings.secret))
+    if not await asyncio.to_thread(lambda: folder.is_there):
+        raise NotReady(
+            f"The folder {settings.folder} is not there, so the other machines would not hear of it.",
+            "Nothing was changed. Mount it, or run `pgengram sync leave` first to erase on this machine only.",
+        )
+    await asyncio.to_thread(folder.erase_all, settings.device, erased)
 
 
 async def key_of(core: Core) -> Key:

@@ -22,7 +22,7 @@ from pgengram.service.core import Core
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion
 from pgengram.store.memory import statements as s
-from pgengram.store.sync import rows, state
+from pgengram.store.sync import disputes, rows, state
 from pgengram.sync import memories
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import CHANGES, DEVICE, ERASED, File, Folder, small
@@ -135,9 +135,10 @@ class _Run:
         await self._be_somebody(listed, known)
         if set_back:
             await self._date_again(listed)
+        await self._miss(listed, known)
         await self._read_all(listed, known)
         await self._take_waiting()
-        await self._write_changes(listed)
+        await self._write_changes(listed, known)
         await self._write_erased()
 
     def _transaction(self) -> AbstractAsyncContextManager[Transaction]:
@@ -160,6 +161,18 @@ class _Run:
         async with self._transaction() as tx:
             await tx.run(state.SET_DEVICE, {"device": device, "writers": writers})
         self._settings = replace(settings, device=device, writers=tuple(writers))
+
+    async def _miss(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
+        """Have all written again if files of ours are gone."""
+        device = self._settings.device
+        ours = {
+            name for (of, name), row in known.items() if of == device and row["written"] and CHANGES.fullmatch(name)
+        }
+        gone = ours - {file.name for file in listed if file.device == device}
+        if gone:
+            async with self._transaction() as tx:
+                await tx.run(state.DROP_FILES, {"device": device, "names": sorted(gone)})
+                await state.note_everything(tx)
 
     async def _date_again(self, listed: Sequence[File]) -> None:
         """Write again what our clock once dated far ahead, which the other machines don't take."""
@@ -201,8 +214,8 @@ class _Run:
                 await tx.run(state.NOTE_FILE, {**given, "written": False})
 
     async def _write_again(self, file: File) -> None:
-        """Take away a file of ours, and have all that it said written anew."""
-        await asyncio.to_thread(file.path.unlink, missing_ok=True)
+        """Empty a file of ours, and have all that it said written anew."""
+        await self._note_own(await asyncio.to_thread(self._folder.write, file.device, file.name, [], self._clock()))
         async with self._transaction() as tx:
             await state.note_everything(tx)
 
@@ -289,16 +302,23 @@ class _Run:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    async def _write_changes(self, listed: Sequence[File]) -> None:
-        device, number = self._settings.device, 1 + max(
-            (int(file.name[:12]) for file in listed if file.device == self._settings.device and CHANGES.fullmatch(file.name)),
-            default=0,
-        )  # fmt: skip
+    async def _write_changes(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
+        device = self._settings.device
+        names = [file.name for file in listed if file.device == device] + [name for of, name in known if of == device]
+        number = 1 + max((int(name[:12]) for name in names if CHANGES.fullmatch(name)), default=0)
         while await self._write_some(device, f"{number:012d}-{self._writer}.sync"):
             number += 1
         own = [file for file in await asyncio.to_thread(lambda: list(self._folder.listed())) if file.device == device]
         if parts := small(own):
-            await self._note_own(await asyncio.to_thread(self._folder.join, parts))
+            await self._join(parts)
+
+    async def _join(self, parts: Sequence[File]) -> None:
+        """Make one file of several of ours; whatever breaks off, each thing is in at least one that is there."""
+        names = [file.name for file in parts[:-1]]
+        async with self._transaction() as tx:
+            file = await asyncio.to_thread(self._folder.join, parts)
+            await tx.run(state.NOTE_FILE, _own(file))
+            await tx.run(state.DROP_FILES, {"device": file.device, "names": names})
 
     async def _write_some(self, device: str, name: str) -> bool:
         """Write a file of what was changed; return whether there may be more."""
@@ -517,7 +537,7 @@ def _is_confirmed(before: Document, after: Document) -> bool:
 
 def _kept(key: str, document: Document, *, waits: bool = False) -> dict[str, Any]:
     disputed = any(
-        name not in memories.BOOKKEEPING and not name.startswith((memories.TAG, memories.HISTORY))
+        name not in disputes.BOOKKEEPING and not name.startswith((memories.TAG, memories.HISTORY))
         for name, _ in document.disputed()
     )
     # What waits is known by nothing but this, so it is kept whole.

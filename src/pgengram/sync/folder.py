@@ -86,6 +86,13 @@ class Folder:
         found = path.stat()
         return File(device, name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
 
+    def erase_all(self, device: str, erased: set[str]) -> None:
+        """Say that all of this was erased, and leave nothing else in our own files."""
+        self.write(device, ERASED, [{"id": id_} for id_ in sorted(erased)])
+        for file in list(self.listed()):
+            if file.device == device and CHANGES.fullmatch(file.name):
+                self.write(device, file.name, [])
+
     def written_at(self, file: File) -> int:
         """Return when a file was written, in microseconds as the clock of its device had it."""
         return int(files.head(file.path).get("at", 0))

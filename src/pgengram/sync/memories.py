@@ -17,13 +17,6 @@ PARTS: Final = frozenset({"tags", "detail", "activation", "history"})
 DETAIL, TAG, HISTORY = "detail.", "tag:", ONCE + "history:"
 COUNTED: Final = ("success_count", "total_attempts")  # of a procedure
 NEVER: Final = -1e9  # a logarithm of nothing, as JSON has no infinity
-# What is no statement of anybody: if two machines set it differently, the later one is as good.
-BOOKKEEPING: Final = frozenset(
-    {
-        "updated_at", "created_at", "last_confirmed_at", "valid_from", "valid_to", "started_at", "session_id",
-        "session_sequence", "source_provider", "capture_mode", "reason", "replaced_by", "detail.event_time",
-    }
-)  # fmt: skip
 
 
 def fields_of(record: Mapping[str, Any]) -> dict[str, Any]:

@@ -73,7 +73,7 @@ class ExchangeScheduler:
             outcome = await self._exchange.run()
         except Conflict:  # another process does it
             return True
-        self._tell(outcome and outcome.problem)
+        self._tell(outcome.problem if outcome else None)
         return True
 
     async def _wait_for_change(self) -> None:

@@ -9,13 +9,14 @@ from datetime import datetime
 from typing import Any, Final, cast
 from uuid import UUID
 
-from pgengram.errors import PgengramError
+from pgengram.errors import InvalidInput, PgengramError
 from pgengram.runtime.context import ACTOR
 from pgengram.runtime.retry import retrying
 from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival, Known
+from pgengram.store.sync import state as sync_state
 from pgengram.transfer import gone
 from pgengram.transfer.ingestion.arrivals import arrival
 from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, without_secrets
@@ -60,6 +61,8 @@ async def import_from(
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.
     """
+    if restore_erased and not dry_run:
+        await _refuse_if_synchronised(core)
     opened = await asyncio.to_thread(Opened, system, source, mapping, encoding, name)
     importing = _Import(core, Imported(opened.system, dry_run), restore_erased=restore_erased)
     importing.look_for_gone(*await asyncio.to_thread(opened.gone))
@@ -81,6 +84,15 @@ async def import_from(
     if not dry_run:
         core.notice_growth(importing.report.added["memory"])
     return importing.report
+
+
+async def _refuse_if_synchronised(core: Core) -> None:
+    async with core.store.transaction() as tx:
+        if await sync_state.settings(tx) is not None:
+            raise InvalidInput(
+                "What was erased is erased on the other machines for good, and here again with the next exchange.",
+                "Nothing was changed. Store it anew with `pgengram add`, or `pgengram sync leave` first.",
+            )
 
 
 class _Import:

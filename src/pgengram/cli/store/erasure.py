@@ -37,6 +37,7 @@ from pgengram.store.memory import deletion
 from pgengram.store.memory.bulk_changes import confirmations
 from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step
 from pgengram.store.store import Store
+from pgengram.sync import devices
 from pgengram.views import Answer, Shown
 
 ACTION: Final = "erase source"
@@ -58,8 +59,11 @@ async def erase_namespace(
     """
     async with opened_store() as store:
         held = await namespaces.holdings(store.database, namespace)
-        if not (yes or _agreed(namespace, held, as_json=as_json)):
+        key = await namespaces.find(store.database, namespace)
+        is_on = await devices.is_on(store.database, key)
+        if not (yes or _agreed(namespace, held, is_on=is_on, as_json=as_json)):
             return FAILED
+        await devices.erase_elsewhere(store.database, key)
         removed = await namespaces.erase_namespace(store.database, namespace)
         Projects(replace(Settings.from_environment(), namespace=namespace)).forget()
         erased_at = _iso(datetime.now(UTC))
@@ -72,12 +76,14 @@ async def erase_namespace(
     return 0
 
 
-def _agreed(namespace: str, held: dict[str, int], *, as_json: bool) -> bool:
+def _agreed(namespace: str, held: dict[str, int], *, is_on: bool, as_json: bool) -> bool:
     """Show what a namespace holds, and have its name typed."""
     if as_json:
-        print_json({"namespace": namespace, "would_remove": held})
+        print_json({"namespace": namespace, "would_remove": held, "other_machines": is_on})
         return False
     _show(f"namespace {namespace}", held)
+    if is_on:
+        say("The machines that it is exchanged with erase it, too. To erase it here only: `pgengram sync leave` first.")
     question = "Type the name of the namespace to permanently erase it"
     if answer_of(lambda: typer.prompt(question, default="", show_default=False)) == namespace:
         return True

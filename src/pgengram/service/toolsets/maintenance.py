@@ -131,6 +131,8 @@ class Maintenance(Toolset):
         projects = await self.core.projects_meant(project)
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
             review = Review(tx, projects, min(max_groups, _few(wanted)) if BRIEFLY.get() else max_groups)
+            if "disputed" in wanted:
+                await review.note_disputes()
             if {"duplicates", "contradictions", "outdated"} & {*wanted}:
                 await review.compare(model, threshold=self._near(threshold), offset=offset)
             await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))

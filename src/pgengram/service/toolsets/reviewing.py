@@ -31,6 +31,7 @@ from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
 from pgengram.store.memory.bulk_changes.plans import Step
+from pgengram.store.sync import disputes
 from pgengram.text.fencing import one_line
 from pgengram.text.lexical.words import words
 from pgengram.text.moments import day_in_words, here
@@ -41,7 +42,16 @@ from pgengram.text.turn_features import TURN
 from pgengram.views import Shown, cut
 
 Finding = Literal[
-    "contradictions", "outdated", "duplicates", "expired", "stale", "fragments", "multi_fact", "unsourced", "untagged"
+    "disputed",
+    "contradictions",
+    "outdated",
+    "duplicates",
+    "expired",
+    "stale",
+    "fragments",
+    "multi_fact",
+    "unsourced",
+    "untagged",
 ]
 FINDINGS: Final[tuple[Finding, ...]] = get_args(Finding)
 COMPARED: Final = 2_000  # memories whose neighbours one review looks for, the newest first
@@ -66,6 +76,8 @@ OF_TIME: Final = frozenset(
 )  # differences of which alone one text says when, and the other denies it
 LEAST_COSINE: Final = 0.35  # of pairs that are looked at
 MERGING: Final = "says nearly the same as the one that replaces it"
+ELSEWHERE: Final = "It was changed on two machines at the same time. The other one says"
+CHOOSE: Final = "Confirm what is shown, or update_memory to the other."
 LINKED: Final = "linked as contradicting each other"
 
 
@@ -213,6 +225,18 @@ class Review:
                 "the other has not: merge them only if one says all that the other says.",
             )
 
+    async def note_disputes(self) -> None:
+        """Find memories that two machines changed at the same time: the later text is shown, and the other is kept."""
+        disputed = {UUID(id_): fields for id_, fields in (await disputes.found(self._tx, self._limit)).items()}
+        rows = await memories.read(self._tx, sorted(disputed), self._tx.model_id)
+        self.found["disputed"] = await disputes.count(self._tx) if disputed else 0
+        for id_, fields in disputed.items():
+            if id_ in rows and (self._projects is None or rows[id_]["project"] in self._projects):
+                said = "; ".join(
+                    f"{name}: {cut(one_line(str(value)), FINDING_EXCERPT_CHARS)}" for name, value in fields
+                )
+                self._note("disputed", [rows[id_]], action="confirm", why=f"{ELSEWHERE} {said}. {CHOOSE}")
+
     # -- one by one ------------------------------------------------------------------------------------------------
 
     async def judge(self, names: Sequence[str], stale: timedelta) -> None:
@@ -277,7 +301,7 @@ class Review:
         """Return these findings, how many there are of each, and what was looked at."""
         return {
             "findings": [finding for name in names for finding in self.findings.get(name, ())],
-            "found": {name: self.found.get(name, 0) for name in names},
+            "found": {name: self.found.get(name, 0) for name in names if name != "disputed" or self.found.get(name)},
             "looked_at": self.looked_at,
         }
 

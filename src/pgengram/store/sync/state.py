@@ -105,12 +105,18 @@ SELECT DISTINCT h.memory_id::text AS id FROM memory_history h
 WHERE h.namespace_id = %(namespace_id)s AND h.operation = 'erase'
   AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = h.memory_id)
 """
+ALL_IDS: Final = "SELECT id::text AS id FROM memories WHERE namespace_id = %(namespace_id)s"
+
 FILES: Final = "SELECT device, name, mark, written, problem FROM sync_files WHERE namespace_id = %(namespace_id)s"
 NOTE_FILE: Final = """
 INSERT INTO sync_files (namespace_id, device, name, mark, written, problem)
 VALUES (%(namespace_id)s, %(device)s, %(name)s, %(mark)s, %(written)s, %(problem)s)
 ON CONFLICT (namespace_id, device, name) DO UPDATE
 SET mark = excluded.mark, written = sync_files.written OR excluded.written, problem = excluded.problem
+"""
+
+DROP_FILES: Final = """
+DELETE FROM sync_files WHERE namespace_id = %(namespace_id)s AND device = %(device)s AND name = ANY(%(names)s)
 """
 
 # -- triggers: only stores that synchronise have them -------------------------------------------------------------------

@@ -1,0 +1,323 @@
+"""The files that machines exchange: read, damaged, lost, erased, and written by a copy of a store."""
+
+from __future__ import annotations
+
+import errno
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from helpers import Database, database_of
+from machines import DAY_US, Machine, all_have_all, carry, differences
+from pgengram.errors import Conflict, InvalidInput, NotReady
+from pgengram.store.maintenance import namespaces
+from pgengram.sync import devices, files
+from pgengram.sync.keys import Key
+from pgengram.transfer import import_from
+
+Both = tuple[Machine, Machine]
+SECRET = "The alarm code is under the stair."
+
+
+def contents(folder: Path, key: Key) -> str:
+    """Return all that the files of a folder say, to whoever has the key."""
+    return "".join(json.dumps(record) for path in folder.rglob("*.sync") for record in files.read(path, key))
+
+
+async def test_what_is_in_the_folder_tells_nothing_without_the_key(both: Both) -> None:
+    laptop, _ = both
+    await laptop.adds(SECRET)
+    await laptop.syncs()
+    written = [path for path in laptop.folder.rglob("*") if path.is_file()]
+    assert len(written) >= 2
+    for path in written:
+        assert b"alarm" not in path.read_bytes()
+        assert "laptop" not in str(path.relative_to(laptop.folder))
+        with pytest.raises(files.Unreadable, match="another key"):
+            list(files.read(path, Key.new()))
+
+
+async def test_a_machine_joins_only_with_the_code_and_once(database: Database, both: Both, tmp_path: Path) -> None:
+    laptop, _ = both
+    third = Machine(database, laptop.folder, "third")
+    with pytest.raises(InvalidInput, match="nothing of that code"):
+        await third.begins(Key.new())
+    with pytest.raises(InvalidInput, match="not a whole pairing code"):
+        Key.from_code("ABCD-EFGH")
+    with pytest.raises(Conflict, match="already"):
+        await laptop.begins()
+    with pytest.raises(InvalidInput, match="no folder"):
+        third.folder = tmp_path / "nowhere"
+        await third.begins()
+    await third.memories.close()
+
+
+@pytest.mark.parametrize("harm", ["half", "byte", "newer"])
+async def test_a_file_that_cannot_be_read_waits_and_the_others_are_read(both: Both, harm: str) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+    await laptop.syncs()
+    await laptop.adds("The second boat is green.")
+    await laptop.syncs()
+    carry(both)
+    damaged = sorted(desktop.folder.rglob("0*.sync"))[0]
+    whole = damaged.read_bytes()
+    harmed = {"half": whole[: len(whole) // 2], "byte": whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
+              "newer": whole.replace(b'"format": 1', b'"format": 2')}[harm]  # fmt: skip
+    damaged.write_bytes(harmed)
+    outcome = await desktop.syncs()
+    assert list(outcome.unread) == [f"{damaged.parent.name}/{damaged.name}"]
+    assert ("newer pgengram" in next(iter(outcome.unread.values()))) == (harm == "newer")
+    assert await desktop.finds("boat") == ["The second boat is green."]
+    assert (await desktop.status()).unread == outcome.unread
+    await desktop.adds("The third boat is red.")
+    assert (await desktop.syncs()).written == 1
+    damaged.write_bytes(whole)
+    await all_have_all(both)
+    assert len(await desktop.finds("boat")) == 3
+
+
+async def test_what_other_programs_put_beside_is_passed_over(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+    await laptop.syncs()
+    carry(both)
+    for path in list(desktop.folder.rglob("*.sync")):
+        for name in (
+            ".DS_Store",
+            f"{path.stem} (1).sync",
+            f"{path.stem}.sync-conflict-20261128-101010.sync",
+            "Thumbs.db",
+        ):
+            path.with_name(name).write_bytes(b"no")
+    assert (await desktop.syncs()).unread == {}
+    assert await desktop.finds("boat") == ["The first boat is blue."]
+
+
+async def test_erased_text_leaves_all_machines_their_tables_and_their_files(both: Both) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds(SECRET)
+    other = await laptop.adds("The stair is oak.")
+    await laptop.links(other, id_)
+    await all_have_all(both)
+    await desktop.edits(id_, content=SECRET + " Really.")
+    await laptop.edits(id_, content=SECRET + " It is 1234.")
+    await all_have_all(both)  # each has what the other wrote at the same time
+    old = {path: path.read_bytes() for path in laptop.folder.rglob("0*.sync")}
+    key = Key((await laptop.exchange_settings()).secret)
+    assert "alarm" in contents(desktop.folder, key)
+    await desktop.edits(id_, project="house")
+    await laptop.erases(id_)
+    assert laptop.where("alarm") == []
+    await laptop.syncs()
+    assert [one.name for one in (await laptop.status()).devices if one.behind] == ["desktop"]
+    await all_have_all(both)
+    for one in both:
+        assert list(await one.texts()) == [other]
+        assert one.where("alarm") == []
+        assert "alarm" not in contents(one.folder, key)
+        assert not any(device.behind for device in (await one.status()).devices)
+    for path, data in old.items():  # an old file turns up again
+        path.with_name(f"999999999999-{path.name[13:]}").write_bytes(data)
+    await all_have_all(both)
+    assert [list(await one.texts()) for one in both] == [[other], [other]]
+    assert [one.where("alarm") for one in both] == [[], []]
+
+
+async def test_exchanging_again_and_again_writes_nothing(both: Both) -> None:
+    laptop, _ = both
+    id_ = await laptop.adds("The first boat is blue.")
+    await laptop.adds("The second boat is green.")
+    await all_have_all(both)
+    await laptop.erases(id_)
+    await all_have_all(both)
+    before = sorted((path.name, path.stat().st_mtime_ns) for path in laptop.folder.rglob("*.sync"))
+    for _ in range(20):
+        for one in both:
+            outcome = await one.syncs()
+            assert (outcome.taken, outcome.written, outcome.erased) == (0, 0, 0)
+        carry(both)
+    assert sorted((path.name, path.stat().st_mtime_ns) for path in laptop.folder.rglob("*.sync")) == before
+
+
+async def test_files_of_ours_that_somebody_deleted_are_written_again(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+    await laptop.syncs()
+    for path in laptop.folder.rglob("0*.sync"):
+        path.unlink()
+    await laptop.adds("The second boat is green.")
+    await laptop.syncs()
+    await all_have_all(both)
+    assert len(await desktop.texts()) == 2
+
+
+async def test_many_small_files_become_one(both: Both) -> None:
+    laptop, desktop = both
+    for number in range(60):
+        await laptop.adds(f"Boat {number} is blue.")
+        await laptop.syncs()
+    assert len(list(laptop.folder.rglob("0*.sync"))) < 20
+    await all_have_all(both)
+    assert len(await desktop.texts()) == 60
+
+
+@pytest.mark.parametrize("step", ["write", "keep", "note"])
+async def test_an_exchange_that_is_killed_leaves_no_gap_and_nothing_twice(
+    both: Both, step: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+
+    async def killed(*_: Any, **__: Any) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patch:
+        if step == "write":
+            patch.setattr(
+                "pgengram.sync.folder.Folder.write", lambda *_, **__: (_ for _ in ()).throw(KeyboardInterrupt)
+            )
+        else:
+            name = {"keep": "keep", "note": "written_down"}[step]
+            patch.setattr(f"pgengram.store.sync.state.{name}", killed)
+        with pytest.raises(KeyboardInterrupt):
+            await laptop.syncs()
+    laptop.restarted()
+    await all_have_all(both)
+    assert list((await desktop.texts()).values()) == ["The first boat is blue."]
+    await laptop.edits(next(iter(await laptop.texts())), content="The first boat is white.")
+    await all_have_all(both)
+    assert (await desktop.status()).disputed == 0
+    assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_a_folder_that_is_away_or_full_stops_nothing_and_status_says_so(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = both
+    away = laptop.folder.rename(laptop.folder.with_name("away"))
+    await laptop.adds("The first boat is blue.")
+    assert "is not there" in str((await laptop.syncs()).problem)
+    assert (await laptop.status()).changes >= 1
+    away.rename(laptop.folder)
+
+    def full(*_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", "x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("os.fsync", full)
+        assert "No space left" in str((await laptop.syncs()).problem)
+    assert list(laptop.folder.rglob("*.part")) == []
+    await all_have_all(both)
+    assert (await laptop.status()).problem is None
+    assert await desktop.finds("boat") == ["The first boat is blue."]
+
+
+async def test_a_store_that_was_restored_from_a_backup_gets_back_what_it_had_written(
+    postgres: str, both: Both, database: Database
+) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds("The first boat is blue.")
+    await all_have_all(both)
+    for one in both:
+        await one.memories.close()
+    with database_of(postgres, database.as_template()) as copy:
+        await laptop.edits(id_, content="The first boat is white.")
+        await laptop.adds("The second boat is green.")
+        await laptop.syncs()
+        old = Machine(copy, laptop.folder, "laptop", namespace=laptop.namespace)
+        await old.edits(id_, project="harbour")
+        await old.adds("The third boat is red.")
+        await old.syncs()
+        assert sorted((await old.texts()).values()) == [
+            "The first boat is white.", "The second boat is green.", "The third boat is red.",
+        ]  # fmt: skip
+        await all_have_all([old, desktop])
+        assert differences(await old.states(), await desktop.states()) == []
+        await old.memories.close()
+
+
+async def test_two_copies_of_one_data_folder_become_two_machines(postgres: str, both: Both, database: Database) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+    await all_have_all(both)
+    for one in both:
+        await one.memories.close()
+    with database_of(postgres, database.as_template()) as copy:
+        twin = Machine(copy, laptop.folder, "laptop", namespace=laptop.namespace)
+        await laptop.adds("The second boat is green.")
+        await twin.adds("The third boat is red.")
+        for _ in range(3):
+            await twin.syncs()
+            await laptop.syncs()
+        assert len({(await one.exchange_settings()).device for one in (laptop, twin)}) == 2
+        await all_have_all([laptop, twin, desktop])
+        assert len(await desktop.finds("boat")) == 3
+        assert differences(await laptop.states(), await twin.states()) == []
+        await twin.memories.close()
+
+
+async def test_a_clock_that_is_a_year_ahead_wins_over_nobody(both: Both) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds("The mill opens at 9.")
+    await all_have_all(both)
+    laptop.ahead_us = 365 * DAY_US
+    await laptop.edits(id_, content="The mill opens at 8.")
+    await laptop.syncs()
+    carry(both)
+    outcome = await desktop.syncs()
+    assert "more than a day ahead" in next(iter(outcome.unread.values()))
+    assert await desktop.finds("mill") == ["The mill opens at 9."]
+    laptop.ahead_us = 0
+    await all_have_all(both)
+    assert await desktop.finds("mill") == ["The mill opens at 8."]
+    await desktop.edits(id_, content="The mill opens at 10.")
+    await all_have_all(both)
+    assert await laptop.finds("mill") == ["The mill opens at 10."]
+
+
+async def test_who_leaves_keeps_all_and_hears_nothing_more(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+    await all_have_all(both)
+    await devices.end(desktop.memories)
+    await laptop.adds("The second boat is green.")
+    await laptop.syncs()
+    carry(both)
+    assert await desktop.exchange.run() is None
+    assert await desktop.finds("boat") == ["The first boat is blue."]
+    gone = await devices.forget(laptop.memories, "desktop")
+    assert gone.name == "desktop"
+    assert [one.name for one in (await laptop.status()).devices] == ["laptop"]
+
+
+async def test_an_erased_namespace_is_erased_on_all_machines(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.adds(SECRET)
+    await all_have_all(both)
+    database = laptop.memories.store.database
+    key = await namespaces.find(database, laptop.namespace)
+    away = laptop.folder.rename(laptop.folder.with_name("away"))
+    with pytest.raises(NotReady, match="would not hear of it"):
+        await devices.erase_elsewhere(database, key)
+    away.rename(laptop.folder)
+    await devices.erase_elsewhere(database, key)
+    await namespaces.erase_namespace(database, laptop.namespace)
+    for _ in range(2):
+        carry(both)
+        await desktop.syncs()
+    assert await desktop.texts() == {}
+    assert desktop.where("alarm") == []
+
+
+async def test_what_was_erased_is_not_imported_again_while_machines_exchange(both: Both, tmp_path: Path) -> None:
+    laptop, _ = both
+    await laptop.adds(SECRET)
+    file = tmp_path / "all.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in await laptop.lines()))
+    with pytest.raises(InvalidInput, match="erased on the other machines"):
+        await import_from(
+            laptop.memories, "jsonl", str(file), dry_run=False, report=lambda *_: None, restore_erased=True
+        )
