@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
+from machines import Machine, carry
 
 from helpers import Database
-from machines import Machine, carry
 
 
 @pytest_asyncio.fixture

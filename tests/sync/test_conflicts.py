@@ -6,8 +6,8 @@ import shutil
 from typing import Any
 
 import pytest
-
 from machines import Machine, all_have_all, differences
+
 from pgengram.service.toolsets.maintenance import Maintenance
 
 Both = tuple[Machine, Machine]

@@ -6,9 +6,9 @@ import random
 from pathlib import Path
 
 import pytest
+from machines import DAY_US, Machine, all_have_all, carry, differences
 
 from helpers import Database, nightly
-from machines import DAY_US, Machine, all_have_all, carry, differences
 from pgengram.errors import PgengramError
 from pgengram.store.sync import state
 

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from machines import DAY_US, Machine, all_have_all, carry, differences
 
 from helpers import Database, database_of
-from machines import DAY_US, Machine, all_have_all, carry, differences
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.store.maintenance import namespaces
 from pgengram.sync import devices, files
@@ -48,8 +48,8 @@ async def test_a_machine_joins_only_with_the_code_and_once(database: Database, b
         Key.from_code("ABCD-EFGH")
     with pytest.raises(Conflict, match="already"):
         await laptop.begins()
+    third.folder = tmp_path / "nowhere"
     with pytest.raises(InvalidInput, match="no folder"):
-        third.folder = tmp_path / "nowhere"
         await third.begins()
     await third.memories.close()
 

@@ -10,7 +10,6 @@ import os
 from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
@@ -24,6 +23,7 @@ from pgengram.runtime.logs import trace
 from pgengram.service.manager import MemoryManager
 from pgengram.service.projects import instruction
 from pgengram.settings import PREFIX, Settings
+from pgengram.sync.schedule import ExchangeScheduler
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Mapping

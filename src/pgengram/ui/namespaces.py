@@ -10,10 +10,10 @@ from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse
 from starlette.types import Receive, Scope, Send
 
-from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.reading import ui_queries
+from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.ui.pages.routes import Pages
 from pgengram.ui.session_guard import TAB, SessionGuard, chosen_namespace
 from pgengram.ui.sign_ins import SignIns

@@ -13,11 +13,11 @@ from typing import Final
 
 import uvicorn
 
-from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.errors import InvalidInput
 from pgengram.runtime.web_server import WebServer, bound_socket
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.ui import running_page
 from pgengram.ui.namespaces import NamespacePages
 from pgengram.ui.sign_ins import LOOPBACK, SECRET_BYTES, SIGN_IN_PATH, SignIns, host_name, remembered_secret

@@ -18,7 +18,6 @@ from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
-from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.mcp.resources import Handlers
 from pgengram.mcp.sdk.server import FIXED, build_server
 from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress, ToolRegistry
@@ -29,6 +28,7 @@ from pgengram.service.namespaces import Namespaces
 from pgengram.service.session import Session
 from pgengram.settings import Settings
 from pgengram.store.connection.replica import KNOWN
+from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
 GRANT_KEY: Final = "pgengram.grant"  # of the grant in the scope of a request
