@@ -710,6 +710,91 @@ DO $$ BEGIN
          END IF;
        END $$;
 UPDATE pgengram_version SET version_num='0010' WHERE pgengram_version.version_num = '0009';
+CREATE TABLE sync_settings (
+  namespace_id integer NOT NULL,
+  secret bytea NOT NULL,
+  folder text NOT NULL,
+  device text NOT NULL,
+  device_name text NOT NULL,
+  writers text[] DEFAULT '{}'::text[] NOT NULL,
+  since timestamp with time zone DEFAULT now() NOT NULL,
+  problem text,
+  failed_at timestamp with time zone,
+  CONSTRAINT sync_settings_pkey PRIMARY KEY (namespace_id)
+);
+ALTER TABLE sync_settings ADD CONSTRAINT sync_settings_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
+ALTER TABLE sync_settings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_settings FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_settings
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+DO $$ BEGIN
+         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_settings TO pgengram_app;
+         END IF;
+       END $$;
+CREATE TABLE sync_changes (
+  namespace_id integer NOT NULL,
+  kind text NOT NULL,
+  key text NOT NULL,
+  at timestamp with time zone NOT NULL,
+  uses boolean NOT NULL,
+  CONSTRAINT sync_changes_pkey PRIMARY KEY (namespace_id, kind, key)
+);
+ALTER TABLE sync_changes ADD CONSTRAINT sync_changes_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
+ALTER TABLE sync_changes ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_changes FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_changes
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+DO $$ BEGIN
+         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_changes TO pgengram_app;
+         END IF;
+       END $$;
+CREATE TABLE sync_documents (
+  namespace_id integer NOT NULL,
+  kind text NOT NULL,
+  key text NOT NULL,
+  state jsonb NOT NULL,
+  disputed boolean DEFAULT false NOT NULL,
+  waits boolean DEFAULT false NOT NULL,
+  CONSTRAINT sync_documents_pkey PRIMARY KEY (namespace_id, kind, key)
+);
+ALTER TABLE sync_documents ADD CONSTRAINT sync_documents_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
+ALTER TABLE sync_documents ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_documents FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_documents
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+DO $$ BEGIN
+         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_documents TO pgengram_app;
+         END IF;
+       END $$;
+CREATE TABLE sync_files (
+  namespace_id integer NOT NULL,
+  device text NOT NULL,
+  name text NOT NULL,
+  mark text NOT NULL,
+  written boolean DEFAULT false NOT NULL,
+  problem text,
+  CONSTRAINT sync_files_pkey PRIMARY KEY (namespace_id, device, name)
+);
+ALTER TABLE sync_files ADD CONSTRAINT sync_files_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
+ALTER TABLE sync_files ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_files FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_files
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+DO $$ BEGIN
+         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
+           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_files TO pgengram_app;
+         END IF;
+       END $$;
+CREATE INDEX sync_documents_disputed ON sync_documents (namespace_id, kind, key) WHERE disputed;
+CREATE INDEX sync_documents_waiting ON sync_documents (namespace_id, kind, key) WHERE waits;
+UPDATE pgengram_version SET version_num='0011' WHERE pgengram_version.version_num = '0010';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -730,7 +815,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,memories_now,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -784,6 +869,10 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON sync_changes TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON sync_documents TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON sync_files TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON sync_settings TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_turns TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON hidden_turns TO pgengram_app;
@@ -812,7 +901,7 @@ DO $$ DECLARE one record; BEGIN
 DO $$ DECLARE one record; BEGIN
   FOR one IN
     SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
-    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
     ORDER BY 1
   LOOP
@@ -848,6 +937,10 @@ COMMENT ON TABLE conversation_turns IS 'One row for each turn of it.';
 COMMENT ON TABLE hidden_turns IS 'One row for each turn that a conversation has and that isn''t stored there.';
 COMMENT ON TABLE conversation_settings IS 'One row for each namespace with its own rules for keeping conversations.';
 COMMENT ON TABLE recall_receipts IS 'One row for each memory that a hook gave to a model.';
+COMMENT ON TABLE sync_settings IS 'One row for each namespace that is exchanged with other machines.';
+COMMENT ON TABLE sync_changes IS 'One row for each memory or row that was changed and is in no file yet.';
+COMMENT ON TABLE sync_documents IS 'One row for each memory or row of which it is known who wrote what.';
+COMMENT ON TABLE sync_files IS 'One row for each file that was read or written.';
 COMMENT ON TABLE namespaces IS 'One row for each namespace.';
 COMMENT ON TABLE access_tokens IS 'One row for each token of an HTTP client.';
 COMMENT ON TABLE deletion_log IS 'One row for each erased memory or namespace.';
@@ -1074,6 +1167,28 @@ COMMENT ON COLUMN recall_receipts."score" IS 'From the search that found it.';
 COMMENT ON COLUMN recall_receipts."evidence" IS 'Empty if there was no question.';
 COMMENT ON COLUMN recall_receipts."tokens" IS 'About how many tokens it took, and how long the hook took to answer.';
 COMMENT ON COLUMN recall_receipts."milliseconds" IS 'About how many tokens it took, and how long the hook took to answer.';
+COMMENT ON COLUMN sync_settings."secret" IS 'The key, 32 bytes.';
+COMMENT ON COLUMN sync_settings."folder" IS 'The folder that the machines share.';
+COMMENT ON COLUMN sync_settings."device" IS 'What this machine is called there, in file names and for people.';
+COMMENT ON COLUMN sync_settings."device_name" IS 'What this machine is called there, in file names and for people.';
+COMMENT ON COLUMN sync_settings."writers" IS 'The processes of this machine that wrote files. A file of ours by any other shows that the store was copied.';
+COMMENT ON COLUMN sync_settings."since" IS 'When it began.';
+COMMENT ON COLUMN sync_settings."problem" IS 'Why the last exchange failed, and since when they do.';
+COMMENT ON COLUMN sync_settings."failed_at" IS 'Why the last exchange failed, and since when they do.';
+COMMENT ON COLUMN sync_changes."kind" IS 'A memory and its id, or the kind of a row and its key.';
+COMMENT ON COLUMN sync_changes."key" IS 'A memory and its id, or the kind of a row and its key.';
+COMMENT ON COLUMN sync_changes."at" IS 'When it was changed last.';
+COMMENT ON COLUMN sync_changes."uses" IS 'Whether it was only found or used. That is written down once an hour.';
+COMMENT ON COLUMN sync_documents."kind" IS 'As in sync_changes.';
+COMMENT ON COLUMN sync_documents."key" IS 'As in sync_changes.';
+COMMENT ON COLUMN sync_documents."state" IS 'Who wrote what. The values that are shown are known by their digests only.';
+COMMENT ON COLUMN sync_documents."disputed" IS 'Whether two machines changed the same field at the same time, until somebody chooses.';
+COMMENT ON COLUMN sync_documents."waits" IS 'Whether it is not here yet, as what it leads to is missing.';
+COMMENT ON COLUMN sync_files."device" IS 'Whose file, and what it is called.';
+COMMENT ON COLUMN sync_files."name" IS 'Whose file, and what it is called.';
+COMMENT ON COLUMN sync_files."mark" IS 'Its size and time, which tell whether it has changed since.';
+COMMENT ON COLUMN sync_files."written" IS 'Whether this machine wrote it.';
+COMMENT ON COLUMN sync_files."problem" IS 'Why it could not be read.';
 COMMENT ON COLUMN memory_history."memory_id" IS 'Which memory, and the version that the change made.';
 COMMENT ON COLUMN memory_history."version" IS 'Which memory, and the version that the change made.';
 COMMENT ON COLUMN memory_history."operation" IS 'create, update, confirm, outcome, archive, forget, restore, revive, merge, link, unlink, promote, consolidate, import or erase.';

@@ -50,6 +50,11 @@ INSERT INTO conversations (namespace_id, client, conversation, project, transcri
 INSERT INTO conversation_turns SELECT id, 'claude-code', 's-1', 1, 'user', 'We pay by Stripe.', 'ark', now() FROM namespaces;
 INSERT INTO hidden_turns SELECT id, 'claude-code', 's-1', 7, true, 'x', 'user', 2, now() FROM namespaces;
 INSERT INTO conversation_settings SELECT id, true, 30 FROM namespaces;
+INSERT INTO sync_settings (namespace_id, secret, folder, device, device_name)
+  SELECT id, '\\x00', '/home/mara/Sync', '00', 'laptop' FROM namespaces;
+INSERT INTO sync_changes SELECT namespace_id, 'memory', id::text, now(), false FROM memories WHERE type = 'semantic';
+INSERT INTO sync_documents SELECT namespace_id, 'memory', id::text, '{}' FROM memories WHERE type = 'semantic';
+INSERT INTO sync_files SELECT id, '00', 'device.sync', '1-1' FROM namespaces;
 INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
   SELECT namespace_id, id, 'claude-code', 's-1', 1, 'SessionStart', 12, 34 FROM memories WHERE type = 'semantic'
 """

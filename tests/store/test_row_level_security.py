@@ -31,6 +31,11 @@ FILLED = """WITH two AS (SELECT namespace_id, min(id::text)::uuid AS one, max(id
   keeping AS (INSERT INTO conversation_settings SELECT namespace_id FROM two),
   receipt AS (INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
               SELECT namespace_id, one, 'c', 's', 1, 'x', 1, 1 FROM two),
+  elsewhere AS (INSERT INTO sync_settings (namespace_id, secret, folder, device, device_name)
+                SELECT namespace_id, '', '/', 'x', 'x' FROM two),
+  changed AS (INSERT INTO sync_changes SELECT namespace_id, 'memory', one::text, now(), false FROM two),
+  known AS (INSERT INTO sync_documents SELECT namespace_id, 'memory', one::text, '{}' FROM two),
+  file AS (INSERT INTO sync_files SELECT namespace_id, 'x', 'x', 'x' FROM two),
   edge AS (INSERT INTO memory_relationships SELECT namespace_id, one, other, 'causes' FROM two),
   held AS (INSERT INTO working_memories SELECT namespace_id, one FROM two),
   cluster AS (INSERT INTO memory_clusters (namespace_id, id, type, name) SELECT namespace_id, one, 'theme', 'x' FROM two),
@@ -108,7 +113,8 @@ def test_only_ones_own_rows_are_visible(two_namespaces: Database, table: str) ->
 def test_no_row_of_another_namespace_can_be_changed_or_removed(two_namespaces: Database, table: str) -> None:
     before = two_namespaces.rows(f"SELECT *, xmin::text FROM {table}", namespace="ben")
     column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment",
-                               "tag", "action", "strength", "name", "session_id", "role", "keeps", "read_to")
+                               "tag", "action", "strength", "name", "session_id", "role", "keeps", "read_to", "uses",
+                               "disputed", "mark", "device")
                   if name in [column.name for column in next(t for t in OWNED if t.name == table).c])  # fmt: skip
 
     with psycopg.connect(two_namespaces.url) as connection:

@@ -213,7 +213,7 @@ def test_the_namespace_comes_first_in_every_index_of_owned_tables(migrated: Data
 OF_NO_MEMORY = {
     "memories", "memory_tag_synonyms", "memory_confirmations", "memory_clusters", "memory_cluster_activations",
     "memory_identities", "memory_beliefs", "conversations", "conversation_turns", "hidden_turns",
-    "conversation_settings",
+    "conversation_settings", "sync_settings", "sync_changes", "sync_documents", "sync_files",
 }  # fmt: skip
 
 

@@ -90,8 +90,8 @@ async def _refuse_if_synchronised(core: Core) -> None:
     async with core.store.transaction() as tx:
         if await sync_state.settings(tx) is not None:
             raise InvalidInput(
-                "What was erased is erased on the other machines for good, and here again with the next exchange.",
-                "Nothing was changed. Store it anew with `pgengram add`, or `pgengram sync leave` first.",
+                "What was erased is permanently erased on the other machines, and would be erased here again.",
+                "Nothing was changed. Store it again with `pgengram add`, or `pgengram sync leave` first.",
             )
 
 
