@@ -63,6 +63,8 @@ PANELS: Final = {
         "serve": ("commands.serving", "Serve MCP over HTTP."),
         "hook": ("commands.hooks", "Handle an assistant's hook event."),
         "citus": ("store.citus:machines", "Spread one store over several machines with Citus."),
+        "pair": ("commands.connections", "Print a code that lets a program sign in."),
+        "connection": ("commands.connections", "Show and end the connections of programs that signed in."),
         "token": ("commands.tokens", "Manage tokens of clients that connect over HTTP."),
     },
 }

@@ -37,6 +37,19 @@ AllowedOrigin = Annotated[
 ]
 Certfile = Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.", exists=True, dir_okay=False)]
 Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)]
+SignInHere = Annotated[
+    bool,
+    typer.Option(
+        "--sign-in", help="Let Claude, ChatGPT and other programs sign in here, with your yes to each; needs --url."
+    ),
+]
+NoRegister = Annotated[
+    bool,
+    typer.Option("--no-register", help="Refuse programs that only register themselves, as Cursor and Gemini CLI do."),
+]
+PinnedOnly = Annotated[
+    bool, typer.Option("--known-clients-only", help="Fetch no documents about unknown programs from the web.")
+]
 NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Accept every program on this machine without a token; loopback only.")
 ]
@@ -63,6 +76,9 @@ async def serve(
     certfile: Certfile = None,
     keyfile: Keyfile = None,
     no_auth: NoAuth = False,
+    sign_in: SignInHere = False,
+    no_register: NoRegister = False,
+    known_clients_only: PinnedOnly = False,
     rate: Rate = 600,
     patience: Patience = 20.0,
     issuer: Issuer = "",
@@ -73,23 +89,28 @@ async def serve(
     namespace_prefix: NamespacePrefix = "oauth:",
     as_json: AsJson = False,
 ) -> None:
-    """Each client needs a token; create one with `pgengram token create`.
+    """Each client needs a token; create one with `pgengram token create`, or let programs sign in with --sign-in.
 
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """
-    from pgengram.mcp.http.requests import Rules
+    from pgengram.mcp.http.requests import Rules, SignIn
     from pgengram.mcp.http.server import serve_http
     from pgengram.mcp.http.sockets import bound, is_loopback
     from pgengram.runtime import telemetry
 
     local = is_loopback(host)
+    if sign_in and (no_auth or not url):
+        raise InvalidInput(
+            "--sign-in needs --url, and excludes --no-auth.", "Example: --url https://memory.example.org/mcp"
+        )
     _refuse(http=http, half=(certfile is None) is not (keyfile is None), open_door=no_auth and not local)
     rules = Rules(
         hosts=_hosts(host, url, allowed_host or [], local=local),
         origins=frozenset(origin.rstrip("/").lower() for origin in allowed_origin or []),
         authenticate=not no_auth,
         trust=_trust(issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix),
-        resource=url or audience,
+        resource=(url or audience).rstrip("/") if sign_in else url or audience,
+        sign_in=SignIn(registers=not no_register, fetches=not known_clients_only) if sign_in else None,
         calls_per_minute=rate,
         patience_s=patience,
     )

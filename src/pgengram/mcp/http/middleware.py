@@ -40,6 +40,9 @@ from pgengram.mcp.http.requests import (
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.runtime.logs import trace
+from pgengram.sign_in.documents import ClientDocuments
+from pgengram.sign_in.server import MAX_BODY as MAX_FORM
+from pgengram.sign_in.server import READ, WRITE, Asking, AuthorizationServer
 from pgengram.store.clients import rates, tokens
 
 log = logging.getLogger(__name__)
@@ -52,6 +55,8 @@ MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers as they ar
 MAX_TOKEN: Final = 8_192  # characters
 LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token is good
 LOOK_UPS: Final = 2  # at once, so that strangers cannot take every connection to the database
+STRANGERS_PER_MINUTE: Final = 30  # failed requests to sign in, of one source
+FAILED: Final = frozenset({400, 401, 403})
 READY_FRESH_S: Final = 1.0
 RETRY_S: Final = 2
 LOCAL: Final = "local"  # the client without a token
@@ -93,6 +98,8 @@ class AuthMiddleware:
         self._rules = rules
         self._rates = Rates(rules.calls_per_minute)
         self._issuer = None if rules.trust is None else Issuer(rules.trust)
+        self._sign_in = _sign_in(rules, namespaces)
+        self._strangers = Rates(STRANGERS_PER_MINUTE)
         self._looking_up = asyncio.Semaphore(LOOK_UPS)
         self._probing = asyncio.Lock()
         self._probed_at = -READY_FRESH_S
@@ -124,6 +131,11 @@ class AuthMiddleware:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _well_formed(scope)
+        if self._sign_in is not None and self._sign_in.serves(request.path):
+            self._check_host(request)
+            response = await self._signed_in(self._sign_in, request, scope, receive)
+            await response(scope, receive, send)
+            return
         public = await self._public(request)
         if public is not None:
             await public(scope, receive, send)
@@ -161,12 +173,37 @@ class AuthMiddleware:
         scope[GRANT_KEY] = grant
         await self._inner(scope, replayed(body, receive), send)
 
+    # -- signing in --------------------------------------------------------------------------------------------------
+
+    async def _signed_in(
+        self, server: AuthorizationServer, request: Request, scope: Scope, receive: Receive
+    ) -> Response:
+        """Answer a request to the authorization server; those that fail count, as whoever guesses must wait."""
+        source = str((scope.get("client") or ("?",))[0])
+        wait_s = self._strangers.left_s(source)
+        if wait_s and request.method != "OPTIONS":
+            raise HTTPRejection(429, "Too many failed requests; wait.", retry_after=str(int(wait_s) + 1))
+        asking = Asking(
+            method=request.method,
+            path=request.path,
+            query=request.query.decode("latin-1"),
+            body=await self._body(request, receive, MAX_FORM) if request.method == "POST" else b"",
+            content_type=request.one(b"content-type") or "",
+            cookie=request.one(b"cookie") or "",
+            origin=request.one(b"origin"),
+            fetch_site=request.one(b"sec-fetch-site"),
+        )
+        response = await server.answer(asking)
+        if response.status_code in FAILED:
+            self._strangers.wait_s(source)
+        return response
+
     # -- what anybody may ask ----------------------------------------------------------------------------------------
 
     async def _public(self, request: Request) -> Response | None:
         """Return the answer to what is asked without a token; None for anything else."""
         known = {"/health": self._health, "/ready": self._ready}
-        if self._rules.trust is not None:
+        if self._rules.trust is not None or self._sign_in is not None:
             known |= {METADATA: self._metadata, METADATA + PATH: self._metadata}
         if request.path not in known:
             return None
@@ -199,13 +236,11 @@ class AuthMiddleware:
         return True
 
     async def _metadata(self) -> Response:
-        trust = self._rules.trust
-        if trust is None:
-            raise TypeError("there is metadata only with an issuer")
+        trust, sign_in = self._rules.trust, self._sign_in
         declared = {
             "resource": self._rules.resource,
-            "authorization_servers": [trust.issuer],
-            "scopes_supported": [trust.read_scope, trust.write_scope],
+            "authorization_servers": [one.issuer for one in (sign_in, trust) if one is not None],
+            "scopes_supported": list(self._scopes),
             "bearer_methods_supported": ["header"],
             "resource_name": "pgengram memory",
         }
@@ -253,14 +288,16 @@ class AuthMiddleware:
 
     async def _known(self, token: str) -> Grant | None:
         try:
-            if not token.startswith(tokens.PREFIX):
+            if not token.startswith(tokens.PREFIXES):
                 return None if self._issuer is None else await self._known_by(self._issuer, token)
             async with self._looking_up, asyncio.timeout(LOOK_UP_S):
                 ours = await tokens.verify(self._namespaces.host.store, token)
         except (DatabaseFailed, TimeoutError):
             message = "The token cannot be checked now; try again."
             raise HTTPRejection(503, message, retry_after=str(RETRY_S)) from None
-        return None if ours is None else Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write")
+        if ours is None or ours.resource not in (None, self._rules.resource):
+            return None
+        return Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write")
 
     async def _known_by(self, issuer: Issuer, token: str) -> Grant | None:
         async with asyncio.timeout(LOOK_UP_S):
@@ -273,6 +310,12 @@ class AuthMiddleware:
             raise self._forbidden("", f"The token needs the scope {trust.read_scope}.")
         return Grant(f"{trust.issuer} {bearer.subject}", bearer.name, bearer.namespace, writes)
 
+    @property
+    def _scopes(self) -> tuple[str, str]:
+        """What lets a token read, and what lets it write, too."""
+        trust = self._rules.trust
+        return (READ, WRITE) if trust is None else (trust.read_scope, trust.write_scope)
+
     def _unauthorized(self, message: str, error: str = "") -> HTTPRejection:
         return HTTPRejection(401, message, www_authenticate=self._challenge(error))
 
@@ -281,12 +324,11 @@ class AuthMiddleware:
 
     def _challenge(self, error: str, scope: str = "") -> str:
         """Return what a client reads to do better (RFC 6750, RFC 9728)."""
-        trust = self._rules.trust
         parts = {"realm": "pgengram", "error": error, "scope": scope}
-        if trust is not None:
+        if self._rules.trust is not None or self._sign_in is not None:
             parts["resource_metadata"] = _metadata_address(self._rules.resource)
-            if scope in ("", trust.write_scope):  # whoever is told of one alone asks for that one, and never writes
-                parts["scope"] = f"{trust.read_scope} {trust.write_scope}"
+            if scope in ("", self._scopes[1]):  # whoever is told of one alone asks for that one, and never writes
+                parts["scope"] = " ".join(self._scopes)
         return "Bearer " + ", ".join(f'{name}="{value}"' for name, value in parts.items() if value)
 
     async def _within_rate(self, grant: Grant) -> Grant:
@@ -324,12 +366,12 @@ class AuthMiddleware:
         if (request.one(b"content-encoding") or "identity") != "identity":
             raise HTTPRejection(415, "The body must not be compressed.", close=True)
 
-    async def _body(self, request: Request, receive: Receive) -> bytes:
+    async def _body(self, request: Request, receive: Receive, most: int = MAX_BODY) -> bytes:
         declared = int(request.one(b"content-length") or "0")
-        if declared > MAX_BODY:
+        if declared > most:
             if declared < MAX_DISCARDED and b"expect" not in request.headers:
                 await self._discard(receive)
-            raise _too_large()
+            raise _too_large(most)
         body = bytearray()
         try:
             async with asyncio.timeout(self._rules.patience_s):
@@ -338,8 +380,8 @@ class AuthMiddleware:
                     if message["type"] != "http.request":
                         raise Gone
                     body += message.get("body", b"")
-                    if len(body) > MAX_BODY:
-                        raise _too_large()
+                    if len(body) > most:
+                        raise _too_large(most)
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError:
@@ -379,15 +421,23 @@ class AuthMiddleware:
     def _check_scope(self, message: JSONRPCRequest) -> None:
         name = (message.params or {}).get("name")
         if isinstance(name, str) and name in self._namespaces.writing_tools:
-            trust = self._rules.trust
-            scope = "read-write" if trust is None else trust.write_scope
+            scope = "read-write" if self._rules.trust is None and self._sign_in is None else self._scopes[1]
             rejection = self._forbidden(scope, f"This token may only read; {name} writes.")
             rejection.id = message.id
             raise rejection
 
 
-def _too_large() -> HTTPRejection:
-    return HTTPRejection(413, f"A body must not exceed {MAX_BODY:,} bytes.", close=True)
+def _too_large(most: int) -> HTTPRejection:
+    return HTTPRejection(413, f"A body must not exceed {most:,} bytes.", close=True)
+
+
+def _sign_in(rules: Rules, namespaces: NamespaceServers) -> AuthorizationServer | None:
+    if rules.sign_in is None:
+        return None
+    documents = ClientDocuments() if rules.sign_in.fetches else None
+    return AuthorizationServer(
+        namespaces.host.store, rules.resource, documents=documents, registers=rules.sign_in.registers
+    )
 
 
 def _metadata_address(resource: str) -> str:

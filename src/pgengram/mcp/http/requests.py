@@ -21,6 +21,16 @@ REFUSED: Final = -32001  # JSON-RPC code of what the door says
 
 
 @dataclass(frozen=True, slots=True)
+class SignIn:
+    """How programs sign in. registers: whether unknown ones may register themselves; fetches: whether documents about
+    unknown ones are fetched from the web.
+    """
+
+    registers: bool = True
+    fetches: bool = True
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """Who is let in, and how much of what.
 
@@ -29,7 +39,8 @@ class Rules:
         origins: of web pages that may call us, besides those of the same host and port.
         authenticate: whether a token is needed.
         trust: an OAuth issuer whose tokens are accepted beside our own.
-        resource: our address as clients know it; a token of the issuer must be meant for it.
+        resource: our address as clients know it; a token of an issuer must be meant for it.
+        sign_in: how programs sign in here, beside the tokens that are pasted; None where they can't.
         calls_per_minute: of one token, whichever of several servers it calls; a large call counts as several.
         patience_s: for a request to arrive whole.
     """
@@ -39,6 +50,7 @@ class Rules:
     authenticate: bool = True
     trust: Trust | None = None
     resource: str = ""
+    sign_in: SignIn | None = None
     calls_per_minute: int = 600
     patience_s: float = 20.0
 
@@ -100,6 +112,11 @@ class Rates:
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return wait_s
+
+    def left_s(self, key: str) -> float:
+        """Return the seconds until a client's bucket holds one more call; nothing is taken out."""
+        level, at = self._buckets.get(key, (self._size, 0.0))
+        return max(0.0, (1 - min(self._size, level + (self._clock() - at) * self._per_second)) / self._per_second)
 
     def charge(self, key: str, work: int) -> None:
         """Take more calls out of a client's bucket, which may leave it owing some."""

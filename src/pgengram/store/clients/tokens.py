@@ -1,6 +1,6 @@
 """Access tokens of clients that come over HTTP: made, checked, listed, revoked.
 
-A token is `pgt_ID_SECRET`. The id finds the row; of the secret, 256 random bits, only the SHA-256 is stored: a fast
+A token is `pgt_ID_SECRET`, or `pga_ID_SECRET` for a program that signed in (see `connections`). The id finds the row; of the secret, 256 random bits, only the SHA-256 is stored: a fast
 hash is enough for what cannot be guessed. How long a look takes says nothing about a secret: the index sees the id
 alone, hashes are compared in constant time, and an unknown id costs the same comparison.
 """
@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 PREFIX: Final = "pgt_"
-SHAPE: Final = re.compile(r"pgt_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
+PREFIXES: Final = (PREFIX, "pga_")  # pasted by a person, and given to a program that signed in
+SHAPE: Final = re.compile(r"pg[ta]_([0-9a-f]{12})_([A-Za-z0-9_-]{43})")
 SECRET_BYTES: Final = 32
 ID_BYTES: Final = 6
 MAX_NAME: Final = 64
@@ -33,15 +34,16 @@ NOBODY: Final = bytes(32)  # the hash that an unknown id is compared with; no se
 
 Scope = Literal["read-only", "read-write"]
 
-# Uses access_tokens_pkey.
+# Uses access_tokens_pkey and oauth_grants_pkey.
 FIND: Final = """
-SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, now() AS now
-FROM access_tokens WHERE id = %(id)s
+SELECT t.id, t.secret_hash, t.name, t.namespace, t.scope, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
+  g.resource, now() AS now
+FROM access_tokens t LEFT JOIN oauth_grants g ON g.id = t.grant_id WHERE t.id = %(id)s
 """
 # Uses no index: there are as many rows as clients.
 LIST: Final = """
-SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, now() AS now
-FROM access_tokens ORDER BY created_at, id
+SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, NULL AS resource, now() AS now
+FROM access_tokens WHERE grant_id IS NULL ORDER BY created_at, id
 """
 ADD: Final = """
 INSERT INTO access_tokens (id, secret_hash, name, namespace, scope, expires_at)
@@ -65,6 +67,7 @@ class AccessToken:
     expires_at: datetime | None
     last_used_at: datetime | None
     revoked_at: datetime | None
+    resource: str | None  # the address that it is for; any where none is named
     seen_at: datetime  # by the database's clock
 
     @property

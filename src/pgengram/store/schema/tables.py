@@ -109,8 +109,76 @@ access_tokens = Table(
     _moment("expires_at"),
     _moment("last_used_at"),
     _moment("revoked_at"),
+    Column("grant_id", Text, ForeignKey("oauth_grants.id", ondelete="CASCADE")),
 )
 Index("access_tokens_of_namespace", access_tokens.c.namespace)
+Index("access_tokens_of_grant", access_tokens.c.grant_id)
+
+# Programs that signed in, and what their owner allowed them. Of all secrets only hashes are kept.
+oauth_grants = Table(
+    "oauth_grants",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("client_id", Text, nullable=False),
+    Column("client_name", Text, nullable=False),
+    Column("client_host", Text, nullable=False),
+    Column("redirect_host", Text, nullable=False),
+    Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE"), nullable=False),
+    Column("scope", Text, _one_of("scope", ("read-only", "read-write")), nullable=False),
+    Column("resource", Text, nullable=False),
+    Column("generation", Integer, nullable=False, server_default=text("0")),
+    Column("refresh_hash", LargeBinary),
+    Column("previous_hash", LargeBinary),
+    _moment("rotated_at"),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("expires_at", nullable=False),
+    _moment("revoked_at"),
+)
+Index("oauth_grants_of_namespace", oauth_grants.c.namespace)
+# A request to sign in, from the page that asks to the code that is used once.
+oauth_requests = Table(
+    "oauth_requests",
+    metadata,
+    Column("id_hash", LargeBinary, primary_key=True),
+    Column("cookie_hash", LargeBinary, nullable=False),
+    Column("asked", JSONB, nullable=False),
+    Column("tries", Integer, nullable=False, server_default=text("0")),
+    _moment("expires_at", nullable=False),
+    Column("code_hash", LargeBinary),
+    _moment("code_expires_at"),
+    _moment("code_used_at"),
+    Column("grant_id", Text, ForeignKey("oauth_grants.id", ondelete="CASCADE")),
+    UniqueConstraint("code_hash"),
+)
+# What a person at the machine types to let a program in.
+pairing_codes = Table(
+    "pairing_codes",
+    metadata,
+    Column("code_hash", LargeBinary, primary_key=True),
+    Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE"), nullable=False),
+    Column("may_write", Boolean, nullable=False),
+    Column("tries", Integer, nullable=False, server_default=text("0")),
+    _moment("expires_at", nullable=False),
+)
+server_keys = Table(
+    "server_keys",
+    metadata,
+    Column("purpose", Text, primary_key=True),
+    Column("secret", LargeBinary, nullable=False),
+)
+# Who was let in and who was not: names of hosts, no secret and no address.
+access_events = Table(
+    "access_events",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    _moment("at", nullable=False, server_default=func.now()),
+    Column("event", Text, nullable=False),
+    Column("namespace", Text),
+    Column("client_host", Text),
+    Column("redirect_host", Text),
+    Column("scope", Text),
+    Column("grant_id", Text),
+)
 
 # How often clients that come from outside have called. It may be lost, so that counting waits for no disk; like the
 # tokens it is the login's alone.
@@ -658,7 +726,9 @@ sync_files = Table(
 OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id" in table.c)
 LOOKUPS: Final = (decay_classes, embedding_models)
 VIEWS: Final = ("memories_now",)
-OTHERS: Final = (access_tokens, client_rates, deletion_log, namespaces)  # the login's alone
+OTHERS: Final = (
+    access_events, access_tokens, client_rates, deletion_log, namespaces, oauth_grants, oauth_requests, pairing_codes, server_keys,
+)  # fmt: skip # the login's alone
 
 TERMS_FUNCTION: Final = """
 CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)

@@ -1,0 +1,115 @@
+"""`pgengram pair` and `pgengram connection`: programs that sign in over HTTP, let in and ended."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Annotated, Any
+
+import typer
+
+from pgengram.cli.help import Commands
+from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
+from pgengram.cli.runtime import FAILED, command, confirmed, note, opened_store, print_answer, print_json, say, screen
+from pgengram.errors import InvalidInput
+from pgengram.settings import Settings
+from pgengram.store.clients.connections import Connections
+from pgengram.text.moments import ago
+
+connection = Commands("Show and end the connections of programs that signed in.")
+
+
+@command
+async def pair(
+    namespace: Annotated[str, typer.Option(help="Whose memories; by default PGENGRAM_NAMESPACE.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print a code that lets one program in, when you type it on the page that the program opened. It is good for ten minutes, once.
+
+    Example: `pgengram pair`
+    """
+    settings = Settings.from_environment()
+    async with opened_store(settings) as store:
+        code = await Connections(store).open_pairing(namespace or settings.namespace, may_write=not read_only)
+    if as_json:
+        print_json({"code": code, "namespace": namespace or settings.namespace, "read_only": read_only})
+        return
+    say(code)
+    note("Type it on the page that the program opened. It is good for ten minutes, once.")
+
+
+@connection.command(name="list")
+@command
+async def list_(as_json: AsJson = False) -> None:
+    """List the programs that signed in, and what they may do.
+
+    Example: `pgengram connection list`
+    """
+    async with opened_store() as store:
+        rows = await Connections(store).listed()
+    if as_json:
+        print_json([_as_dict(row) for row in rows])
+        return
+    if not rows:
+        say("No program has signed in.")
+        return
+    table = plain_table("id", "program", "answers go to", "namespace", "may", "last used", "state")
+    for row in rows:
+        used = row["last_used_at"] or row["rotated_at"] or row["created_at"]
+        state = "connected" if row["is_good"] else "ended" if row["revoked_at"] else "expired"
+        may = "read and write" if row["scope"] == "read-write" else "read"
+        table.add_row(row["id"], row["client_name"], row["redirect_host"], row["namespace"], may, ago(used), state)
+    screen.print(table)
+
+
+@connection.command()
+@command
+async def revoke(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID…", help="As `pgengram connection list` shows them.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="End all connections.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt of --all.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """End connections; the next request of such a program is refused.
+
+    Example: `pgengram connection revoke 4f90712c36b507b2`
+    """
+    if bool(ids) == every:
+        raise InvalidInput("Name the connections to end, or use --all.", "`pgengram connection list` shows the ids.")
+    async with opened_store() as store:
+        connections = Connections(store)
+        wanted = ids or [row["id"] for row in await connections.listed() if row["revoked_at"] is None]
+        if every and not confirmed(f"End {len(wanted)} connections?", yes=yes):
+            return FAILED
+        ended = await connections.revoke(wanted)
+    print_answer(f"{ended} ended.", {"ended": ended}, as_json=as_json)
+    return 0
+
+
+@connection.command()
+@command
+async def log(
+    limit: Annotated[int, typer.Option(help="How many entries.", min=1, max=10_000)] = 50, as_json: AsJson = False
+) -> None:
+    """Show who was let in and who was not, the latest first. It holds no tokens, codes or addresses, and a year of it is kept.
+
+    Example: `pgengram connection log --limit 20`
+    """
+    async with opened_store() as store:
+        rows = await Connections(store).events(limit)
+    if as_json:
+        print_json([_as_dict(row) for row in rows])
+        return
+    table = plain_table("when", "what", "program", "answers go to", "namespace", "connection")
+    for row in rows:
+        words = row["event"].replace("_", " ")
+        hosts = (row["client_host"] or "", row["redirect_host"] or "")
+        table.add_row(ago(row["at"]), words, *hosts, row["namespace"] or "", row["grant_id"] or "")
+    screen.print(table)
+
+
+def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}

@@ -1,0 +1,468 @@
+"""The authorization server's endpoints: what clients discover, the page that a person sees, and tokens.
+
+OAuth 2.1 for public clients as MCP asks for it: PKCE with S256 only, resource indicators (RFC 8707), the issuer in each answer (RFC 9207), refresh
+tokens that are replaced at each use, revocation (RFC 7009), registration without a memory (RFC 7591).
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import json
+import logging
+import re
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qsl, urlencode, urlsplit
+
+from starlette.responses import Response
+
+from pgengram.errors import DatabaseFailed, InvalidInput
+from pgengram.sign_in import clients
+from pgengram.sign_in.clients import InvalidClient, OAuthClient
+from pgengram.sign_in.documents import ClientDocuments
+from pgengram.store.clients import connections
+from pgengram.store.clients.connections import Asked, Connections, Tokens
+from pgengram.store.store import Store
+
+log = logging.getLogger(__name__)
+
+READ, WRITE, OFFLINE = "memory:read", "memory:write", "offline_access"
+METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
+AUTHORIZE, TOKEN, REVOKE, REGISTER, STYLE = (
+    f"/oauth/{name}" for name in ("authorize", "token", "revoke", "register", "style.css")
+)
+MAX_BODY: Final = 65_536  # bytes
+CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
+VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
+COOKIE: Final = "__Host-pgengram-sign-in"
+LOOPBACK_COOKIE: Final = "pgengram-sign-in"  # where the address is http, on this machine only
+RETRY_S: Final = 2
+EVERYWHERE: Final = {"access-control-allow-origin": "*"}
+NOWHERE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request to one of the endpoints, whole."""
+
+    method: str
+    path: str
+    query: str = ""
+    body: bytes = b""
+    content_type: str = ""
+    cookie: str = ""
+    origin: str | None = None
+    fetch_site: str | None = None
+
+
+class OAuthError(Exception):
+    """An error as the RFCs name it."""
+
+    def __init__(self, error: str, description: str, status: int = 400) -> None:
+        super().__init__(description)
+        self.error, self.description, self.status = error, description, status
+
+
+class _PageError(Exception):
+    """What a person is told where no program may be told anything."""
+
+
+class AuthorizationServer:
+    """Signs programs in to the memories of one store.
+
+    Args:
+        store: whose memories.
+        resource: the address of MCP as clients know it, such as https://memory.example.org/mcp.
+        documents: fetches what is known of clients that do not come along; None allows only those, and registration.
+        registers: whether clients may register themselves.
+
+    Raises:
+        InvalidInput: the address cannot be signed in to.
+    """
+
+    def __init__(
+        self, store: Store, resource: str, *, documents: ClientDocuments | None = None, registers: bool = True
+    ) -> None:
+        parts = urlsplit(resource)
+        is_local = parts.scheme == "http" and parts.hostname in clients.LOOPBACK
+        if not (parts.scheme == "https" or is_local) or not parts.hostname or parts.query or parts.fragment:
+            raise InvalidInput(
+                "--sign-in needs --url with https://, such as https://memory.example.org/mcp.",
+                "Put a TLS proxy or a tunnel in front; http:// is for this machine only.",
+            )
+        self.resource = resource
+        self.issuer = f"{parts.scheme}://{parts.netloc}"
+        self._is_local = is_local
+        self._connections = Connections(store)
+        self._documents = documents
+        self._registers = registers
+
+    # -- what is where ---------------------------------------------------------------------------------------------
+
+    @cached_property
+    def _routes(self) -> dict[tuple[str, str], Any]:
+        path = urlsplit(self.resource).path.rstrip("/")
+        metadata = {("GET", one + end): self._metadata for one in METADATA for end in {"", path}}
+        posts = {AUTHORIZE: self._decided, TOKEN: self._token, REVOKE: self._revoke, REGISTER: self._register}
+        return {
+            **metadata,
+            ("GET", AUTHORIZE): self._page,
+            ("GET", STYLE): self._style,
+            **{("POST", one): answer for one, answer in posts.items()},
+        }
+
+    def serves(self, path: str) -> bool:
+        """Whether a path is one of the endpoints."""
+        return any(path == known for _, known in self._routes)
+
+    async def answer(self, asking: Asking) -> Response:
+        """Answer a request to one of the endpoints."""
+        if asking.method == "OPTIONS" and asking.path != AUTHORIZE:
+            allowed = {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": "*"}
+            return Response(None, 204, {**EVERYWHERE, **allowed, "access-control-max-age": "600"})
+        method = "GET" if asking.method == "HEAD" else asking.method
+        answer = self._routes.get((method, asking.path))
+        if answer is None:
+            allow = ", ".join(sorted({one for one, path in self._routes if path == asking.path}))
+            return _json({"error": "invalid_request"}, 405, {"allow": allow})
+        try:
+            return await answer(asking)  # type: ignore[no-any-return]
+        except OAuthError as error:
+            if asking.path == AUTHORIZE:
+                return self._refused(f"The program that asks made a mistake: {error.description}.")
+            return _json({"error": error.error, "error_description": error.description}, error.status)
+        except _PageError as error:
+            return self._refused(str(error))
+        except (DatabaseFailed, TimeoutError):
+            retry = {"retry-after": str(RETRY_S)}
+            if asking.path == AUTHORIZE:
+                return self._shown(
+                    503, retry, title="One moment", text="The memory does not answer now.", next="Load this page again."
+                )
+            return _json({"error": "temporarily_unavailable"}, 503, retry)
+
+    def _refused(self, why: str) -> Response:
+        next_ = "Begin again in the program that sent you here."
+        return self._shown(400, title="This can’t go on", text=why, next=next_)
+
+    async def _metadata(self, _: Asking) -> Response:
+        told = {
+            "issuer": self.issuer,
+            "authorization_endpoint": self.issuer + AUTHORIZE,
+            "token_endpoint": self.issuer + TOKEN,
+            "revocation_endpoint": self.issuer + REVOKE,
+            **({"registration_endpoint": self.issuer + REGISTER} if self._registers else {}),
+            "scopes_supported": [READ, WRITE, OFFLINE],
+            "response_types_supported": ["code"],
+            "response_modes_supported": ["query"],
+            "grant_types_supported": ["authorization_code", "refresh_token"],
+            "token_endpoint_auth_methods_supported": ["none"],
+            "revocation_endpoint_auth_methods_supported": ["none"],
+            "code_challenge_methods_supported": ["S256"],
+            "client_id_metadata_document_supported": True,
+            "authorization_response_iss_parameter_supported": True,
+        }
+        return _json(told)
+
+    async def _style(self, _: Asking) -> Response:
+        return Response(_template("style.css"), 200, {**NOWHERE, "cache-control": "max-age=3600"}, "text/css")
+
+    # -- who asks --------------------------------------------------------------------------------------------------
+
+    async def _client(self, id_: str) -> OAuthClient:
+        """Return the client with this id.
+
+        Raises:
+            InvalidClient: there is none.
+        """
+        if (known := clients.known().get(id_)) is not None:
+            return known
+        if id_.startswith(clients.REGISTERED):
+            found = clients.unsealed(await self._connections.key("clients"), id_) if self._registers else None
+            if found is None:
+                raise InvalidClient("it is not registered here")
+            return found
+        if self._documents is None or not id_.startswith("https://"):
+            raise InvalidClient("it is not known here")
+        return await self._documents.client(id_)
+
+    # -- the page --------------------------------------------------------------------------------------------------
+
+    async def _page(self, asking: Asking) -> Response:
+        given = _parameters(asking.query)
+        client, redirect_uri = await self._checked_client(given)
+        try:
+            asked = self._asked(given, client, redirect_uri)
+        except OAuthError as error:
+            return self._back(redirect_uri, given.get("state"), error=error.error, error_description=error.description)
+        id_, cookie = await self._connections.begin(asked)
+        response = self._consent(asked, id_)
+        response.set_cookie(
+            self._cookie_name,
+            cookie,
+            max_age=600,
+            path="/",
+            secure=not self._is_local,
+            httponly=True,
+            samesite="strict",
+        )
+        return response
+
+    @property
+    def _cookie_name(self) -> str:
+        return LOOPBACK_COOKIE if self._is_local else COOKIE
+
+    async def _checked_client(self, given: Mapping[str, str]) -> tuple[OAuthClient, str]:
+        """Return who asks, and an address of theirs; nobody is sent to any other.
+
+        Raises:
+            _PageError: the client or the address is not good.
+        """
+        try:
+            client = await self._client(given.get("client_id", ""))
+        except InvalidClient as error:
+            async with self._connections.login() as connection:
+                await connections.note(connection, "client_refused")
+            raise _PageError(f"The program that asks is not known: {error}.") from None
+        redirect_uri = given.get("redirect_uri", client.redirect_uris[0] if len(client.redirect_uris) == 1 else "")
+        if not clients.usable(redirect_uri) or not client.allows(redirect_uri):
+            raise _PageError("The program that asks wants the answer sent to an address that is not its own.")
+        return client, redirect_uri
+
+    def _asked(self, given: Mapping[str, str], client: OAuthClient, redirect_uri: str) -> Asked:
+        if given.get("response_type") != "code":
+            raise OAuthError("unsupported_response_type", "response_type must be code")
+        if given.get("code_challenge_method") != "S256" or not CHALLENGE.fullmatch(given.get("code_challenge", "")):
+            raise OAuthError("invalid_request", "PKCE with code_challenge_method=S256 is needed")
+        if given.get("resource") != self.resource:
+            raise OAuthError("invalid_target", f"resource must be {self.resource}")
+        scopes = set(given.get("scope", "").split()) & {READ, WRITE}
+        return Asked(
+            client_id=client.id,
+            client_name=client.name,
+            client_host=client.host,
+            redirect_uri=redirect_uri,
+            redirect_host=urlsplit(redirect_uri).hostname or "",
+            challenge=given["code_challenge"],
+            resource=self.resource,
+            state=given.get("state"),
+            may_write=WRITE in scopes or not scopes,
+        )
+
+    async def _decided(self, asking: Asking) -> Response:
+        if asking.origin not in (None, self.issuer) or asking.fetch_site not in (None, "same-origin"):
+            raise _PageError("The answer came from another page.")
+        given = _form(asking)
+        id_, code = given.get("request", ""), given.get("code", "")
+        async with self._connections.login() as connection:
+            found = await self._connections.request(connection, id_, self._cookie(asking))
+            if found is None:
+                raise _PageError("This request is over, was answered already, or belongs to another browser.")
+            asked, left = found
+            if given.get("decision") != "allow":
+                await self._connections.deny(connection, id_, asked)
+                return self._back(asked.redirect_uri, asked.state, error="access_denied")
+            may_write = given.get("may_write") == "yes"
+            answer = await self._connections.allow(connection, id_, asked, code, may_write=may_write)
+        if answer is None and left == 1:
+            raise _PageError("The code was wrong too often.")
+        if answer is None:
+            return self._consent(asked, id_, wrong=True, left=left - 1)
+        return self._back(asked.redirect_uri, asked.state, 303, code=answer)
+
+    def _cookie(self, asking: Asking) -> str:
+        found = [part.strip().partition("=") for part in asking.cookie.split(";")]
+        values = [value for name, _, value in found if name == self._cookie_name]
+        return values[0] if len(values) == 1 else ""
+
+    def _back(self, redirect_uri: str, state: str | None, status: int = 302, **told: str) -> Response:
+        """Send the browser back to the program, with who answers."""
+        query = urlencode({**told, **({"state": state} if state is not None else {}), "iss": self.issuer})
+        address = f"{redirect_uri}{'&' if urlsplit(redirect_uri).query else '?'}{query}"
+        return Response(None, status, {**NOWHERE, "location": address})
+
+    def _consent(self, asked: Asked, id_: str, *, wrong: bool = False, left: int = 0) -> Response:
+        is_here = asked.redirect_host in clients.LOOPBACK
+        here = "a program on the device where your browser runs"
+        return self._shown(
+            200,
+            title="Let a program use your memory?",
+            asked=asked,
+            request=id_,
+            resource_host=urlsplit(self.resource).netloc,
+            who=asked.client_host or "a program that named itself",
+            where=here if is_here else asked.redirect_host,
+            wrong=wrong,
+            left=left,
+            target=asked.redirect_uri,
+        )
+
+    def _shown(
+        self, status: int, headers: Mapping[str, str] | None = None, *, target: str = "", **facts: Any
+    ) -> Response:
+        parts = urlsplit(target)
+        to = (
+            f" {parts.scheme}://{parts.netloc}" if target else ""
+        )  # browsers hold the redirect after a form to this, too
+        policy = (
+            f"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'{to}"
+        )
+        text = _page_template().render(**facts)
+        return Response(text, status, {**NOWHERE, "content-security-policy": policy, **(headers or {})}, "text/html")
+
+    # -- tokens ----------------------------------------------------------------------------------------------------
+
+    async def _token(self, asking: Asking) -> Response:
+        given = _form(asking)
+        client = await self._named(given)
+        match given.get("grant_type"):
+            case "authorization_code":
+                tokens = await self._by_code(given, client)
+            case "refresh_token":
+                tokens = await self._by_refresh(given, client)
+            case _:
+                raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token")
+        scopes = [READ, WRITE] if tokens.scope == "read-write" else [READ]
+        return _json(
+            {
+                "access_token": tokens.access,
+                "token_type": "Bearer",
+                "expires_in": int(tokens.lifetime.total_seconds()),
+                "refresh_token": tokens.refresh,
+                "scope": " ".join(scopes),
+            }
+        )
+
+    async def _named(self, given: Mapping[str, str]) -> OAuthClient:
+        """Return the client that a form names.
+
+        Raises:
+            OAuthError: there is none, so that it has to register again.
+        """
+        try:
+            return await self._client(given.get("client_id", ""))
+        except InvalidClient as error:
+            raise OAuthError("invalid_client", str(error), 401) from None
+
+    async def _by_code(self, given: Mapping[str, str], client: OAuthClient) -> Tokens:
+        async with self._connections.login() as connection:
+            row = await self._connections.code(connection, given.get("code", ""))
+            if row is not None and row["code_used_at"] is not None:
+                await self._connections.end(connection, row["grant_id"])
+                await connections.note(connection, "code_used_again", row["asked"], grant_id=row["grant_id"])
+                row = None
+            problem = _problem(row, given, client)
+            if problem is None and row is not None:
+                return await self._connections.first_tokens(connection, row)
+        raise problem or _no_grant()
+
+    async def _by_refresh(self, given: Mapping[str, str], client: OAuthClient) -> Tokens:
+        if given.get("resource", self.resource) != self.resource:
+            raise OAuthError("invalid_target", f"resource must be {self.resource}")
+        async with self._connections.login() as connection:
+            tokens = await self._connections.refreshed(connection, given.get("refresh_token", ""), client.id)
+            if tokens is not None and WRITE in given.get("scope", "").split() and tokens.scope != "read-write":
+                raise OAuthError("invalid_scope", "more than was granted is asked for")  # and nothing is replaced
+        if tokens is None:
+            raise _no_grant()
+        return tokens
+
+    async def _revoke(self, asking: Asking) -> Response:
+        given = _form(asking)
+        client = await self._named(given)
+        if not given.get("token"):
+            raise OAuthError("invalid_request", "token is missing")
+        async with self._connections.login() as connection:
+            await self._connections.end_by_token(connection, given["token"], client.id)
+        return Response(None, 200, {**NOWHERE, **EVERYWHERE})
+
+    async def _register(self, asking: Asking) -> Response:
+        if not self._registers:
+            raise OAuthError("invalid_client_metadata", "clients are not registered here", 403)
+        if not asking.content_type.startswith("application/json"):
+            raise OAuthError("invalid_client_metadata", "the body must be application/json")
+        try:
+            request = json.loads(asking.body)
+        except (ValueError, RecursionError):
+            raise OAuthError("invalid_client_metadata", "the body is not JSON") from None
+
+        now = int(time.time())
+        try:
+            client = clients.registered(await self._connections.key("clients"), request, now)
+        except InvalidClient as error:
+            raise OAuthError("invalid_redirect_uri", str(error)) from None
+        made = {
+            "client_id": client.id,
+            "client_id_issued_at": now,
+            "client_name": client.name,
+            "redirect_uris": list(client.redirect_uris),
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "token_endpoint_auth_method": "none",
+        }
+        return _json(made, 201)
+
+
+def _problem(row: Mapping[str, Any] | None, given: Mapping[str, str], client: OAuthClient) -> OAuthError | None:
+    """Return what is wrong with a code, or nothing."""
+    if row is None or not row["is_fresh"]:
+        return _no_grant()
+    asked: Asked = row["asked"]
+    if asked.client_id != client.id or given.get("redirect_uri", asked.redirect_uri) != asked.redirect_uri:
+        return _no_grant()
+    verifier = given.get("code_verifier", "")
+    made = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("utf-8", "replace")).digest()).decode().rstrip("=")
+    if not VERIFIER.fullmatch(verifier) or not hmac.compare_digest(made, asked.challenge):
+        return _no_grant()
+    if given.get("resource", asked.resource) != asked.resource:
+        return OAuthError("invalid_target", f"resource must be {asked.resource}")
+    return None
+
+
+def _no_grant() -> OAuthError:
+    return OAuthError("invalid_grant", "the code or token is unknown, used, expired or not this client's")
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """Return the parameters of a query or form.
+
+    Raises:
+        OAuthError: one comes twice, or there are too many.
+    """
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=64, errors="strict")
+    except (ValueError, UnicodeDecodeError):
+        raise OAuthError("invalid_request", "the parameters can't be read") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise OAuthError("invalid_request", "a parameter comes twice")
+    return found
+
+
+def _form(asking: Asking) -> dict[str, str]:
+    if asking.content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        raise OAuthError("invalid_request", "the body must be application/x-www-form-urlencoded")
+    try:
+        return _parameters(asking.body.decode("ascii"))
+    except UnicodeDecodeError:
+        raise OAuthError("invalid_request", "the parameters can't be read") from None
+
+
+def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    return Response(json.dumps(content), status, {**NOWHERE, **EVERYWHERE, **(headers or {})}, "application/json")
+
+
+def _template(name: str) -> str:
+    return (files("pgengram.sign_in") / "templates" / name).read_text(encoding="utf-8")
+
+
+def _page_template() -> Any:
+    from jinja2 import Environment
+
+    return Environment(autoescape=True).from_string(_template("page.html"))

@@ -1,0 +1,389 @@
+"""Programs that signed in: what their owner allowed them, their codes and tokens, and what happened.
+
+Access tokens are rows of `access_tokens`, checked like any other. Of codes, tokens and pairing codes only hashes are kept. A
+refresh token's successor is computed from it with a key of the server, so that an answer that was lost on its way can be given
+once more, and nothing need be stored for that.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import hmac
+import secrets
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any, Final, Literal
+
+import psycopg
+from psycopg.types.json import Jsonb
+
+from pgengram.errors import NotFound
+
+if TYPE_CHECKING:
+    from pgengram.store.connection.database import Row
+    from pgengram.store.store import Store
+
+Connection = psycopg.AsyncConnection[dict[str, Any]]
+Scope = Literal["read-only", "read-write"]
+
+REQUEST_LIFE: Final = timedelta(minutes=10)
+CODE_LIFE: Final = timedelta(seconds=60)
+PAIRING_LIFE: Final = timedelta(minutes=10)
+ACCESS_LIFE: Final = timedelta(hours=24)
+IDLE_LIFE: Final = timedelta(days=60)
+GRANT_LIFE: Final = timedelta(days=365)
+REPLAY: Final = timedelta(seconds=120)  # within which an old refresh token gives the same new tokens again
+TRIES: Final = 5  # wrong pairing codes in one request
+TRIES_OF_A_CODE: Final = 15  # wrong ones, wherever they are typed, until a code that waits is worth nothing
+LETTERS: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
+CODE_LETTERS: Final = 8
+ACCESS_PREFIX: Final = "pga_"
+REFRESH_PREFIX: Final = "pgr_"
+EVENTS_KEPT: Final = timedelta(days=365)
+
+KEY: Final = """
+INSERT INTO server_keys (purpose, secret) VALUES (%(purpose)s, %(secret)s) ON CONFLICT (purpose) DO NOTHING
+"""
+FIND_KEY: Final = "SELECT secret FROM server_keys WHERE purpose = %(purpose)s"
+ADD_REQUEST: Final = """
+INSERT INTO oauth_requests (id_hash, cookie_hash, asked, expires_at)
+VALUES (%(id_hash)s, %(cookie_hash)s, %(asked)s, now() + %(life)s)
+"""
+DROP_OLD: Final = "DELETE FROM oauth_requests WHERE coalesce(code_expires_at, expires_at) < now() - interval '1 hour'"
+FIND_REQUEST: Final = """
+SELECT id_hash, cookie_hash, asked, tries, expires_at > now() AS is_open, code_hash FROM oauth_requests
+WHERE id_hash = %(id_hash)s FOR UPDATE
+"""
+COUNT_TRY: Final = "UPDATE oauth_requests SET tries = tries + 1 WHERE id_hash = %(id_hash)s"
+END_REQUEST: Final = "UPDATE oauth_requests SET expires_at = now() WHERE id_hash = %(id_hash)s"
+SET_CODE: Final = """
+UPDATE oauth_requests SET code_hash = %(code_hash)s, code_expires_at = now() + %(life)s, grant_id = %(grant_id)s, expires_at = now()
+WHERE id_hash = %(id_hash)s
+"""
+FIND_CODE: Final = """
+SELECT id_hash, asked, grant_id, code_used_at, code_expires_at > now() AS is_fresh FROM oauth_requests
+WHERE code_hash = %(code_hash)s FOR UPDATE
+"""
+USE_CODE: Final = "UPDATE oauth_requests SET code_used_at = now() WHERE id_hash = %(id_hash)s"
+OPEN_PAIRING: Final = """
+INSERT INTO pairing_codes (code_hash, namespace, may_write, expires_at) VALUES (%(code_hash)s, %(namespace)s, %(may_write)s, now() + %(life)s)
+"""
+CLOSE_PAIRINGS: Final = "DELETE FROM pairing_codes WHERE namespace = %(namespace)s OR expires_at < now()"
+USE_PAIRING: Final = """
+DELETE FROM pairing_codes WHERE code_hash = %(code_hash)s AND expires_at > now() AND tries < %(tries)s RETURNING namespace, may_write
+"""
+MISS_PAIRING: Final = "UPDATE pairing_codes SET tries = tries + 1"
+HAS_PAIRING: Final = (
+    "SELECT EXISTS (SELECT 1 FROM pairing_codes WHERE expires_at > now() AND tries < %(tries)s) AS waits"
+)
+ADD_GRANT: Final = """
+INSERT INTO oauth_grants (id, client_id, client_name, client_host, redirect_host, namespace, scope, resource, expires_at)
+VALUES (%(id)s, %(client_id)s, %(client_name)s, %(client_host)s, %(redirect_host)s, %(namespace)s, %(scope)s, %(resource)s,
+  now() + %(life)s)
+"""
+FIND_GRANT: Final = """
+SELECT *, revoked_at IS NULL AND expires_at > now() AND coalesce(rotated_at, created_at) > now() - %(idle)s AS is_good,
+  rotated_at > now() - %(replay)s AS may_replay
+FROM oauth_grants WHERE id = %(id)s FOR UPDATE
+"""
+SET_GENERATION: Final = """
+UPDATE oauth_grants SET generation = %(generation)s, refresh_hash = %(refresh_hash)s, previous_hash = %(previous_hash)s, rotated_at = now()
+WHERE id = %(id)s
+"""
+ADD_ACCESS: Final = """
+INSERT INTO access_tokens (id, secret_hash, name, namespace, scope, expires_at, grant_id)
+VALUES (%(id)s, %(secret_hash)s, %(name)s, %(namespace)s, %(scope)s, now() + %(life)s, %(grant_id)s)
+ON CONFLICT (id) DO NOTHING
+"""
+DROP_EXPIRED: Final = "DELETE FROM access_tokens WHERE grant_id = %(id)s AND expires_at < now()"
+REVOKE_ACCESS: Final = "UPDATE access_tokens SET revoked_at = now() WHERE grant_id = %(id)s AND revoked_at IS NULL"
+REVOKE_GRANT: Final = "UPDATE oauth_grants SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL RETURNING id"
+GRANT_OF: Final = "SELECT grant_id, secret_hash FROM access_tokens WHERE id = %(id)s AND grant_id IS NOT NULL"
+LIST: Final = """
+SELECT g.id, g.client_name, g.client_host, g.redirect_host, g.namespace, g.scope, g.created_at, g.expires_at, g.revoked_at,
+  g.rotated_at, max(t.last_used_at) AS last_used_at,
+  g.revoked_at IS NULL AND g.expires_at > now() AND coalesce(g.rotated_at, g.created_at) > now() - %(idle)s AS is_good
+FROM oauth_grants g LEFT JOIN access_tokens t ON t.grant_id = g.id GROUP BY g.id ORDER BY g.created_at, g.id
+"""
+NOTE: Final = """
+INSERT INTO access_events (event, namespace, client_host, redirect_host, scope, grant_id)
+VALUES (%(event)s, %(namespace)s, %(client_host)s, %(redirect_host)s, %(scope)s, %(grant_id)s)
+"""
+FORGET_EVENTS: Final = "DELETE FROM access_events WHERE at < now() - %(kept)s"
+EVENTS: Final = """
+SELECT at, event, namespace, client_host, redirect_host, scope, grant_id FROM access_events ORDER BY id DESC LIMIT %(limit)s
+"""
+
+Event = Literal[
+    "pairing_opened", "consent_shown", "consent_given", "consent_denied", "wrong_code", "token_issued", "token_refreshed",
+    "code_used_again", "refresh_used_again", "revoked", "client_refused",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a program asks for: who it is, where its answer goes, and what the answer is bound to."""
+
+    client_id: str
+    client_name: str
+    client_host: str
+    redirect_uri: str
+    redirect_host: str
+    challenge: str
+    resource: str
+    state: str | None
+    may_write: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a program is given: an access token for some time, and one for the next."""
+
+    access: str
+    refresh: str
+    scope: Scope
+    lifetime: timedelta = ACCESS_LIFE
+
+
+def hashed(text: str) -> bytes:
+    """Return what is kept of a secret that cannot be guessed."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def plain_code(typed: str) -> str:
+    """Return a pairing code as it is hashed, however it was typed."""
+    return "".join(typed.upper().split()).replace("-", "")
+
+
+class Connections:
+    """The programs of one store that signed in.
+
+    Args:
+        store: in whose database they are.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._keys: dict[str, bytes] = {}
+
+    def login(self) -> AbstractAsyncContextManager[Connection]:
+        """Run a block in one transaction as the login, as the application's role has no right on any of this."""
+        return self._store.as_login()
+
+    async def key(self, purpose: str) -> bytes:
+        """Return the server's key for a purpose, made when first needed; 32 bytes, the same for all its processes."""
+        if purpose not in self._keys:
+            async with self.login() as connection:
+                await connection.execute(KEY, {"purpose": purpose, "secret": secrets.token_bytes(32)})
+                row = await (await connection.execute(FIND_KEY, {"purpose": purpose})).fetchone()
+            self._keys[purpose] = bytes(row["secret"]) if row else b""
+        return self._keys[purpose]
+
+    # -- pairing: a person at the machine says yes -----------------------------------------------------------------
+
+    async def open_pairing(self, namespace: str, *, may_write: bool) -> str:
+        """Return a code that allows one program into a namespace, typed once within ten minutes; an older one ends."""
+        await self._store.open()
+        await self._store.database.namespace_id(namespace)
+        code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LETTERS))
+        async with self.login() as connection:
+            await connection.execute(CLOSE_PAIRINGS, {"namespace": namespace})
+            given = {"code_hash": hashed(code), "namespace": namespace, "may_write": may_write, "life": PAIRING_LIFE}
+            await connection.execute(OPEN_PAIRING, given)
+            await note(connection, "pairing_opened", namespace=namespace)
+        return f"{code[:4]}-{code[4:]}"
+
+    # -- a request, from the page to its code ----------------------------------------------------------------------
+
+    async def begin(self, asked: Asked) -> tuple[str, str]:
+        """Keep what a program asks for; return the request's id and what the browser's cookie holds."""
+        id_, cookie = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
+        async with self.login() as connection:
+            await connection.execute(DROP_OLD)
+            given = {"id_hash": hashed(id_), "cookie_hash": hashed(cookie), "asked": Jsonb(asked.as_json())}
+            await connection.execute(ADD_REQUEST, given | {"life": REQUEST_LIFE})
+            await note(connection, "consent_shown", asked)
+        return id_, cookie
+
+    async def request(self, connection: Connection, id_: str, cookie: str) -> tuple[Asked, int] | None:
+        """Lock an open request of this browser, and return what was asked for and the tries that are left."""
+        row = await (await connection.execute(FIND_REQUEST, {"id_hash": hashed(id_)})).fetchone()
+        if row is None or not row["is_open"] or not hmac.compare_digest(bytes(row["cookie_hash"]), hashed(cookie)):
+            return None
+        left = TRIES - row["tries"]
+        return (Asked(**row["asked"]), left) if left > 0 else None
+
+    async def deny(self, connection: Connection, id_: str, asked: Asked) -> None:
+        """End a request that a person refused."""
+        await connection.execute(END_REQUEST, {"id_hash": hashed(id_)})
+        await note(connection, "consent_denied", asked)
+
+    async def allow(self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool) -> str | None:
+        """Return the authorization code of a request whose pairing code is right; None for a wrong one, which is counted."""
+        given = {"code_hash": hashed(plain_code(code)), "tries": TRIES_OF_A_CODE}
+        paired = await (await connection.execute(USE_PAIRING, given)).fetchone()
+        if paired is None:
+            await connection.execute(COUNT_TRY, {"id_hash": hashed(id_)})
+            await connection.execute(MISS_PAIRING)
+            await note(connection, "wrong_code", asked)
+            return None
+        scope: Scope = "read-write" if paired["may_write"] and may_write and asked.may_write else "read-only"
+        grant = {
+            "id": secrets.token_hex(8), "client_id": asked.client_id, "client_name": asked.client_name,
+            "client_host": asked.client_host, "redirect_host": asked.redirect_host, "namespace": paired["namespace"],
+            "scope": scope, "resource": asked.resource, "life": GRANT_LIFE,
+        }  # fmt: skip
+        await connection.execute(ADD_GRANT, grant)
+        answer = secrets.token_urlsafe(32)
+        given = {"id_hash": hashed(id_), "code_hash": hashed(answer), "life": CODE_LIFE, "grant_id": grant["id"]}
+        await connection.execute(SET_CODE, given)
+        await note(connection, "consent_given", asked, namespace=paired["namespace"], scope=scope, grant_id=grant["id"])
+        return answer
+
+    async def code(self, connection: Connection, code: str) -> Row | None:
+        """Lock an authorization code, and return its row: `asked`, `grant_id`, `code_used_at` and whether it `is_fresh`."""
+        row = await (await connection.execute(FIND_CODE, {"code_hash": hashed(code)})).fetchone()
+        return None if row is None else {**row, "asked": Asked(**row["asked"])}
+
+    # -- tokens ----------------------------------------------------------------------------------------------------
+
+    async def first_tokens(self, connection: Connection, row: Row) -> Tokens:
+        """Use a code that is good, and return its grant's first tokens."""
+        await connection.execute(USE_CODE, {"id_hash": row["id_hash"]})
+        grant = await self._grant(connection, row["grant_id"])
+        secret = secrets.token_urlsafe(32)
+        await note(connection, "token_issued", row["asked"], **_about(grant))
+        return await self._issue(connection, grant, 1, secret, None)
+
+    async def refreshed(self, connection: Connection, token: str, client_id: str) -> Tokens | None:
+        """Return the next tokens for a refresh token, the same ones within two minutes; None if it is worth nothing.
+
+        One that was replaced before that is used by somebody who should not have it, so its grant ends.
+        """
+        id_, _, secret = token.removeprefix(REFRESH_PREFIX).partition("_")
+        grant = await self._grant(connection, id_) if token.startswith(REFRESH_PREFIX) else None
+        if grant is None or not grant["is_good"] or grant["client_id"] != client_id:
+            return None
+        digest = hashed(secret)
+        if _same(grant["refresh_hash"], digest):
+            number = grant["generation"] + 1
+            await note(connection, "token_refreshed", **_about(grant))
+            return await self._issue(connection, grant, number, await self._next(grant, number, secret), digest)
+        if _same(grant["previous_hash"], digest):
+            if grant["may_replay"]:
+                number = grant["generation"]
+                return await self._tokens(connection, grant, number, await self._next(grant, number, secret))
+            await note(connection, "refresh_used_again", **_about(grant))
+            await self.end(connection, grant["id"])
+        return None
+
+    async def _grant(self, connection: Connection, id_: str) -> Row | None:
+        given = {"id": id_, "idle": IDLE_LIFE, "replay": REPLAY}
+        return await (await connection.execute(FIND_GRANT, given)).fetchone()
+
+    async def _next(self, grant: Row, number: int, secret: str) -> str:
+        """Return the refresh secret that follows another, which whoever has that and the server's key can compute."""
+        text = f"{grant['id']} {number} {secret}".encode()
+        return hmac.digest(await self.key("refresh"), text, "sha256").hex()
+
+    async def _issue(
+        self, connection: Connection, grant: Row | None, number: int, secret: str, previous: bytes | None
+    ) -> Tokens:
+        if grant is None:
+            raise NotFound("connection", "")
+        await connection.execute(DROP_EXPIRED, {"id": grant["id"]})
+        given = {"id": grant["id"], "generation": number, "refresh_hash": hashed(secret), "previous_hash": previous}
+        await connection.execute(SET_GENERATION, given)
+        return await self._tokens(connection, grant, number, secret)
+
+    async def _tokens(self, connection: Connection, grant: Row, number: int, secret: str) -> Tokens:
+        """Return the tokens of a generation, the same each time."""
+        text = f"{grant['id']} {number} {secret}".encode()
+        derived = hmac.digest(await self.key("access"), text, "sha384")
+        id_, access = derived[:6].hex(), _in_base64(derived[6:38])
+        given = {
+            "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64], "namespace": grant["namespace"],
+            "scope": grant["scope"], "life": ACCESS_LIFE, "grant_id": grant["id"],
+        }  # fmt: skip
+        await connection.execute(ADD_ACCESS, given)
+        return Tokens(f"{ACCESS_PREFIX}{id_}_{access}", f"{REFRESH_PREFIX}{grant['id']}_{secret}", grant["scope"])
+
+    # -- ending ----------------------------------------------------------------------------------------------------
+
+    async def end(self, connection: Connection, id_: str) -> bool:
+        """End a grant with all its tokens, from the next request on; return whether it had not ended yet."""
+        ended = await (await connection.execute(REVOKE_GRANT, {"id": id_})).fetchone()
+        await connection.execute(REVOKE_ACCESS, {"id": id_})
+        if ended:
+            await note(connection, "revoked", grant_id=id_)
+        return ended is not None
+
+    async def end_by_token(self, connection: Connection, token: str, client_id: str) -> None:
+        """End the grant of an access or a refresh token of this client (RFC 7009); any other text ends nothing."""
+        prefix, id_, secret = token[: len(ACCESS_PREFIX)], *token[len(ACCESS_PREFIX) :].partition("_")[::2]
+        if prefix == ACCESS_PREFIX:
+            row = await (await connection.execute(GRANT_OF, {"id": id_})).fetchone()
+            if row is None or not _same(row["secret_hash"], hashed(secret)):
+                return
+            id_ = row["grant_id"]
+        grant = await self._grant(connection, id_)
+        if grant is None or grant["client_id"] != client_id:
+            return
+        if prefix == ACCESS_PREFIX or any(
+            _same(grant[one], hashed(secret)) for one in ("refresh_hash", "previous_hash")
+        ):
+            await self.end(connection, grant["id"])
+
+    # -- what is there ---------------------------------------------------------------------------------------------
+
+    async def listed(self) -> list[Row]:
+        """Return all grants, the oldest first, without any secret."""
+        async with self.login() as connection:
+            return await (await connection.execute(LIST, {"idle": IDLE_LIFE})).fetchall()
+
+    async def revoke(self, ids: Sequence[str]) -> int:
+        """End grants by their ids, and return how many had not ended yet.
+
+        Raises:
+            NotFound: there is none with one of these ids.
+        """
+        known = {row["id"] for row in await self.listed()}
+        for id_ in ids:
+            if id_ not in known:
+                raise NotFound("connection", id_, "`pgengram connection list` shows the ids.")
+        async with self.login() as connection:
+            return sum([await self.end(connection, id_) for id_ in ids])
+
+    async def events(self, limit: int) -> list[Row]:
+        """Return what happened lately, the newest first."""
+        async with self.login() as connection:
+            await connection.execute(FORGET_EVENTS, {"kept": EVENTS_KEPT})
+            return await (await connection.execute(EVENTS, {"limit": limit})).fetchall()
+
+
+async def note(connection: Connection, event: Event, asked: Asked | None = None, **about: Any) -> None:
+    """Note that something happened: names of hosts, never a token, code, state or address."""
+    hosts = {"client_host": asked.client_host, "redirect_host": asked.redirect_host} if asked else {}
+    nothing = dict.fromkeys(("namespace", "client_host", "redirect_host", "scope", "grant_id"))
+    await connection.execute(NOTE, {**nothing, **hosts, **about, "event": event})
+
+
+def _about(grant: Row | None) -> dict[str, Any]:
+    given = grant or {}
+    about = {name: given.get(name) for name in ("namespace", "client_host", "redirect_host", "scope")}
+    return about | {"grant_id": given.get("id")}
+
+
+def _same(kept: Any, digest: bytes) -> bool:
+    return kept is not None and hmac.compare_digest(bytes(kept), digest)
+
+
+def _in_base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
