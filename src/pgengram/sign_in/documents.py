@@ -28,6 +28,7 @@ STALE_S: Final = 7 * 86_400.0  # how long the last good one stands in for one th
 FAILED_S: Final = 60.0
 MOST_KEPT: Final = 256
 NAT64: Final = ipaddress.ip_network("64:ff9b::/96")
+UNICAST: Final = ipaddress.ip_network("2000::/3")  # what is routed of IPv6
 
 Resolve = Callable[[str], Awaitable[Sequence[str]]]
 
@@ -141,6 +142,8 @@ def is_public(address: str) -> bool:
             inner = ipaddress.IPv4Address(int(found) & 0xFFFFFFFF)
         if inner is not None:
             return is_public(str(inner))
+        if found not in UNICAST:
+            return False
     return found.is_global and not found.is_multicast
 
 

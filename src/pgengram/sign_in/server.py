@@ -14,18 +14,26 @@ import logging
 import re
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 from functools import cached_property
-from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import parse_qsl, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from starlette.responses import Response
 
 from pgengram.errors import DatabaseFailed, InvalidInput
-from pgengram.sign_in import clients
+from pgengram.sign_in import clients, pages
 from pgengram.sign_in.clients import InvalidClient, OAuthClient
 from pgengram.sign_in.documents import ClientDocuments
+from pgengram.sign_in.requests import (
+    EVERYWHERE,
+    UNSTORED,
+    Asking,
+    OAuthError,
+    PageError,
+    form_of,
+    json_answer,
+    parameters,
+)
 from pgengram.store.clients import connections
 from pgengram.store.clients.connections import Asked, Connections, Tokens
 from pgengram.store.store import Store
@@ -43,34 +51,6 @@ VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 COOKIE: Final = "__Host-pgengram-sign-in"
 LOOPBACK_COOKIE: Final = "pgengram-sign-in"  # where the address is http, on this machine only
 RETRY_S: Final = 2
-EVERYWHERE: Final = {"access-control-allow-origin": "*"}
-NOWHERE: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff", "referrer-policy": "no-referrer"}
-
-
-@dataclass(frozen=True, slots=True)
-class Asking:
-    """A request to one of the endpoints, whole."""
-
-    method: str
-    path: str
-    query: str = ""
-    body: bytes = b""
-    content_type: str = ""
-    cookie: str = ""
-    origin: str | None = None
-    fetch_site: str | None = None
-
-
-class OAuthError(Exception):
-    """An error as the RFCs name it."""
-
-    def __init__(self, error: str, description: str, status: int = 400) -> None:
-        super().__init__(description)
-        self.error, self.description, self.status = error, description, status
-
-
-class _PageError(Exception):
-    """What a person is told where no program may be told anything."""
 
 
 class AuthorizationServer:
@@ -130,26 +110,20 @@ class AuthorizationServer:
         answer = self._routes.get((method, asking.path))
         if answer is None:
             allow = ", ".join(sorted({one for one, path in self._routes if path == asking.path}))
-            return _json({"error": "invalid_request"}, 405, {"allow": allow})
+            return json_answer({"error": "invalid_request"}, 405, {"allow": allow})
         try:
             return await answer(asking)  # type: ignore[no-any-return]
         except OAuthError as error:
             if asking.path == AUTHORIZE:
-                return self._refused(f"The program that asks made a mistake: {error.description}.")
-            return _json({"error": error.error, "error_description": error.description}, error.status)
-        except _PageError as error:
-            return self._refused(str(error))
+                return pages.refused(f"The program that asks made a mistake: {error.description}.")
+            return json_answer({"error": error.error, "error_description": error.description}, error.status)
+        except PageError as error:
+            return pages.refused(str(error))
         except (DatabaseFailed, TimeoutError):
             retry = {"retry-after": str(RETRY_S)}
             if asking.path == AUTHORIZE:
-                return self._shown(
-                    503, retry, title="One moment", text="The memory does not answer now.", next="Load this page again."
-                )
-            return _json({"error": "temporarily_unavailable"}, 503, retry)
-
-    def _refused(self, why: str) -> Response:
-        next_ = "Begin again in the program that sent you here."
-        return self._shown(400, title="This can’t go on", text=why, next=next_)
+                return pages.unavailable(retry)
+            return json_answer({"error": "temporarily_unavailable"}, 503, retry)
 
     async def _metadata(self, _: Asking) -> Response:
         told = {
@@ -168,10 +142,10 @@ class AuthorizationServer:
             "client_id_metadata_document_supported": True,
             "authorization_response_iss_parameter_supported": True,
         }
-        return _json(told)
+        return json_answer(told)
 
     async def _style(self, _: Asking) -> Response:
-        return Response(_template("style.css"), 200, {**NOWHERE, "cache-control": "max-age=3600"}, "text/css")
+        return pages.style()
 
     # -- who asks --------------------------------------------------------------------------------------------------
 
@@ -195,14 +169,14 @@ class AuthorizationServer:
     # -- the page --------------------------------------------------------------------------------------------------
 
     async def _page(self, asking: Asking) -> Response:
-        given = _parameters(asking.query)
+        given = parameters(asking.query)
         client, redirect_uri = await self._checked_client(given)
         try:
             asked = self._asked(given, client, redirect_uri)
         except OAuthError as error:
             return self._back(redirect_uri, given.get("state"), error=error.error, error_description=error.description)
         id_, cookie = await self._connections.begin(asked)
-        response = self._consent(asked, id_)
+        response = pages.consent(asked, id_, self.resource)
         response.set_cookie(
             self._cookie_name,
             cookie,
@@ -222,17 +196,17 @@ class AuthorizationServer:
         """Return who asks, and an address of theirs; nobody is sent to any other.
 
         Raises:
-            _PageError: the client or the address is not good.
+            PageError: the client or the address is not good.
         """
         try:
             client = await self._client(given.get("client_id", ""))
         except InvalidClient as error:
             async with self._connections.login() as connection:
                 await connections.note(connection, "client_refused")
-            raise _PageError(f"The program that asks is not known: {error}.") from None
+            raise PageError(f"The program that asks is not known: {error}.") from None
         redirect_uri = given.get("redirect_uri", client.redirect_uris[0] if len(client.redirect_uris) == 1 else "")
         if not clients.usable(redirect_uri) or not client.allows(redirect_uri):
-            raise _PageError("The program that asks wants the answer sent to an address that is not its own.")
+            raise PageError("The program that asks wants the answer sent to an address that is not its own.")
         return client, redirect_uri
 
     def _asked(self, given: Mapping[str, str], client: OAuthClient, redirect_uri: str) -> Asked:
@@ -257,13 +231,13 @@ class AuthorizationServer:
 
     async def _decided(self, asking: Asking) -> Response:
         if asking.origin not in (None, self.issuer) or asking.fetch_site not in (None, "same-origin"):
-            raise _PageError("The answer came from another page.")
-        given = _form(asking)
+            raise PageError("The answer came from another page.")
+        given = form_of(asking)
         id_, code = given.get("request", ""), given.get("code", "")
         async with self._connections.login() as connection:
             found = await self._connections.request(connection, id_, self._cookie(asking))
             if found is None:
-                raise _PageError("This request is over, was answered already, or belongs to another browser.")
+                raise PageError("This request is over, was answered already, or belongs to another browser.")
             asked, left = found
             if given.get("decision") != "allow":
                 await self._connections.deny(connection, id_, asked)
@@ -271,9 +245,9 @@ class AuthorizationServer:
             may_write = given.get("may_write") == "yes"
             answer = await self._connections.allow(connection, id_, asked, code, may_write=may_write)
         if answer is None and left == 1:
-            raise _PageError("The code was wrong too often.")
+            raise PageError("The code was wrong too often.")
         if answer is None:
-            return self._consent(asked, id_, wrong=True, left=left - 1)
+            return pages.consent(asked, id_, self.resource, wrong=True, left=left - 1)
         return self._back(asked.redirect_uri, asked.state, 303, code=answer)
 
     def _cookie(self, asking: Asking) -> str:
@@ -285,42 +259,16 @@ class AuthorizationServer:
         """Send the browser back to the program, with who answers."""
         query = urlencode({**told, **({"state": state} if state is not None else {}), "iss": self.issuer})
         address = f"{redirect_uri}{'&' if urlsplit(redirect_uri).query else '?'}{query}"
-        return Response(None, status, {**NOWHERE, "location": address})
-
-    def _consent(self, asked: Asked, id_: str, *, wrong: bool = False, left: int = 0) -> Response:
-        is_here = asked.redirect_host in clients.LOOPBACK
-        here = "a program on the device where your browser runs"
-        return self._shown(
-            200,
-            title="Let a program use your memory?",
-            asked=asked,
-            request=id_,
-            resource_host=urlsplit(self.resource).netloc,
-            who=asked.client_host or "a program that named itself",
-            where=here if is_here else asked.redirect_host,
-            wrong=wrong,
-            left=left,
-            target=asked.redirect_uri,
-        )
-
-    def _shown(
-        self, status: int, headers: Mapping[str, str] | None = None, *, target: str = "", **facts: Any
-    ) -> Response:
-        parts = urlsplit(target)
-        to = (
-            f" {parts.scheme}://{parts.netloc}" if target else ""
-        )  # browsers hold the redirect after a form to this, too
-        policy = (
-            f"default-src 'none'; style-src 'self'; frame-ancestors 'none'; base-uri 'none'; form-action 'self'{to}"
-        )
-        text = _page_template().render(**facts)
-        return Response(text, status, {**NOWHERE, "content-security-policy": policy, **(headers or {})}, "text/html")
+        return Response(None, status, {**pages.HEADERS, "location": address})
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
     async def _token(self, asking: Asking) -> Response:
-        given = _form(asking)
+        given = form_of(asking)
         client = await self._named(given)
+        await self._connections.key(
+            "tokens"
+        )  # outside the transactions below, so that it is stored whatever becomes of them
         match given.get("grant_type"):
             case "authorization_code":
                 tokens = await self._by_code(given, client)
@@ -329,7 +277,7 @@ class AuthorizationServer:
             case _:
                 raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token")
         scopes = [READ, WRITE] if tokens.scope == "read-write" else [READ]
-        return _json(
+        return json_answer(
             {
                 "access_token": tokens.access,
                 "token_type": "Bearer",
@@ -374,13 +322,13 @@ class AuthorizationServer:
         return tokens
 
     async def _revoke(self, asking: Asking) -> Response:
-        given = _form(asking)
+        given = form_of(asking)
         client = await self._named(given)
         if not given.get("token"):
             raise OAuthError("invalid_request", "token is missing")
         async with self._connections.login() as connection:
             await self._connections.end_by_token(connection, given["token"], client.id)
-        return Response(None, 200, {**NOWHERE, **EVERYWHERE})
+        return Response(None, 200, {**UNSTORED, **EVERYWHERE})
 
     async def _register(self, asking: Asking) -> Response:
         if not self._registers:
@@ -406,7 +354,7 @@ class AuthorizationServer:
             "response_types": ["code"],
             "token_endpoint_auth_method": "none",
         }
-        return _json(made, 201)
+        return json_answer(made, 201)
 
 
 def _problem(row: Mapping[str, Any] | None, given: Mapping[str, str], client: OAuthClient) -> OAuthError | None:
@@ -427,42 +375,3 @@ def _problem(row: Mapping[str, Any] | None, given: Mapping[str, str], client: OA
 
 def _no_grant() -> OAuthError:
     return OAuthError("invalid_grant", "the code or token is unknown, used, expired or not this client's")
-
-
-def _parameters(text: str) -> dict[str, str]:
-    """Return the parameters of a query or form.
-
-    Raises:
-        OAuthError: one comes twice, or there are too many.
-    """
-    try:
-        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=64, errors="strict")
-    except (ValueError, UnicodeDecodeError):
-        raise OAuthError("invalid_request", "the parameters can't be read") from None
-    found = dict(pairs)
-    if len(found) < len(pairs):
-        raise OAuthError("invalid_request", "a parameter comes twice")
-    return found
-
-
-def _form(asking: Asking) -> dict[str, str]:
-    if asking.content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
-        raise OAuthError("invalid_request", "the body must be application/x-www-form-urlencoded")
-    try:
-        return _parameters(asking.body.decode("ascii"))
-    except UnicodeDecodeError:
-        raise OAuthError("invalid_request", "the parameters can't be read") from None
-
-
-def _json(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
-    return Response(json.dumps(content), status, {**NOWHERE, **EVERYWHERE, **(headers or {})}, "application/json")
-
-
-def _template(name: str) -> str:
-    return (files("pgengram.sign_in") / "templates" / name).read_text(encoding="utf-8")
-
-
-def _page_template() -> Any:
-    from jinja2 import Environment
-
-    return Environment(autoescape=True).from_string(_template("page.html"))

@@ -50,6 +50,12 @@ NoRegister = Annotated[
 PinnedOnly = Annotated[
     bool, typer.Option("--known-clients-only", help="Fetch no documents about unknown programs from the web.")
 ]
+SignInRate = Annotated[
+    int,
+    typer.Option(
+        help="Sign-in pages per minute and address; behind a tunnel or proxy, of all programs together.", min=1
+    ),
+]
 NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Accept every program on this machine without a token; loopback only.")
 ]
@@ -79,6 +85,7 @@ async def serve(
     sign_in: SignInHere = False,
     no_register: NoRegister = False,
     known_clients_only: PinnedOnly = False,
+    sign_in_rate: SignInRate = 30,
     rate: Rate = 600,
     patience: Patience = 20.0,
     issuer: Issuer = "",
@@ -110,7 +117,7 @@ async def serve(
         authenticate=not no_auth,
         trust=_trust(issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix),
         resource=(url or audience).rstrip("/") if sign_in else url or audience,
-        sign_in=SignIn(registers=not no_register, fetches=not known_clients_only) if sign_in else None,
+        sign_in=SignIn(not no_register, not known_clients_only, sign_in_rate) if sign_in else None,
         calls_per_minute=rate,
         patience_s=patience,
     )

@@ -24,6 +24,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import DatabaseFailed
+from pgengram.mcp.http.bodies import whole_body
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.requests import (
@@ -37,12 +38,11 @@ from pgengram.mcp.http.requests import (
     replayed,
     with_headers,
 )
+from pgengram.mcp.http.sign_in_door import SignInDoor
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk.frames import Refused, frame
 from pgengram.runtime.logs import trace
-from pgengram.sign_in.documents import ClientDocuments
-from pgengram.sign_in.server import MAX_BODY as MAX_FORM
-from pgengram.sign_in.server import READ, WRITE, Asking, AuthorizationServer
+from pgengram.sign_in.server import READ, WRITE
 from pgengram.store.clients import rates, tokens
 
 log = logging.getLogger(__name__)
@@ -50,13 +50,10 @@ log = logging.getLogger(__name__)
 PATH: Final = "/mcp"
 METADATA: Final = "/.well-known/oauth-protected-resource"  # RFC 9728; with the path of the resource behind it, too
 MAX_BODY: Final = 4 * 2**20  # bytes
-MAX_DISCARDED: Final = 4 * MAX_BODY
 MAX_HEADERS: Final = 2**15  # bytes of a request line and its headers as they are sent
 MAX_TOKEN: Final = 8_192  # characters
 LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token is good
 LOOK_UPS: Final = 2  # at once, so that strangers cannot take every connection to the database
-STRANGERS_PER_MINUTE: Final = 30  # failed requests to sign in, of one source
-FAILED: Final = frozenset({400, 401, 403})
 READY_FRESH_S: Final = 1.0
 RETRY_S: Final = 2
 LOCAL: Final = "local"  # the client without a token
@@ -98,8 +95,7 @@ class AuthMiddleware:
         self._rules = rules
         self._rates = Rates(rules.calls_per_minute)
         self._issuer = None if rules.trust is None else Issuer(rules.trust)
-        self._sign_in = _sign_in(rules, namespaces)
-        self._strangers = Rates(STRANGERS_PER_MINUTE)
+        self._sign_in = None if rules.sign_in is None else SignInDoor(rules, namespaces.host.store)
         self._looking_up = asyncio.Semaphore(LOOK_UPS)
         self._probing = asyncio.Lock()
         self._probed_at = -READY_FRESH_S
@@ -131,10 +127,9 @@ class AuthMiddleware:
 
     async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
         request = _well_formed(scope)
-        if self._sign_in is not None and self._sign_in.serves(request.path):
+        if self._sign_in is not None and self._sign_in.serves(request):
             self._check_host(request)
-            response = await self._signed_in(self._sign_in, request, scope, receive)
-            await response(scope, receive, send)
+            await (await self._sign_in.answer(request, scope, receive))(scope, receive, send)
             return
         public = await self._public(request)
         if public is not None:
@@ -167,36 +162,11 @@ class AuthMiddleware:
         grant = await self._within_rate(grant)
         self._check_type(request)
         scope[FORM_KEY] = accepted_form(request.all(b"accept"))
-        body = await self._body(request, receive)
+        body = await whole_body(request, receive, MAX_BODY, self._rules.patience_s)
         scope[ID_KEY] = self._check_message(request, grant, body)
         await self._charge(grant.key, len(body) // rates.WORK_BYTES)
         scope[GRANT_KEY] = grant
         await self._inner(scope, replayed(body, receive), send)
-
-    # -- signing in --------------------------------------------------------------------------------------------------
-
-    async def _signed_in(
-        self, server: AuthorizationServer, request: Request, scope: Scope, receive: Receive
-    ) -> Response:
-        """Answer a request to the authorization server; those that fail count, as whoever guesses must wait."""
-        source = str((scope.get("client") or ("?",))[0])
-        wait_s = self._strangers.left_s(source)
-        if wait_s and request.method != "OPTIONS":
-            raise HTTPRejection(429, "Too many failed requests; wait.", retry_after=str(int(wait_s) + 1))
-        asking = Asking(
-            method=request.method,
-            path=request.path,
-            query=request.query.decode("latin-1"),
-            body=await self._body(request, receive, MAX_FORM) if request.method == "POST" else b"",
-            content_type=request.one(b"content-type") or "",
-            cookie=request.one(b"cookie") or "",
-            origin=request.one(b"origin"),
-            fetch_site=request.one(b"sec-fetch-site"),
-        )
-        response = await server.answer(asking)
-        if response.status_code in FAILED:
-            self._strangers.wait_s(source)
-        return response
 
     # -- what anybody may ask ----------------------------------------------------------------------------------------
 
@@ -366,36 +336,6 @@ class AuthMiddleware:
         if (request.one(b"content-encoding") or "identity") != "identity":
             raise HTTPRejection(415, "The body must not be compressed.", close=True)
 
-    async def _body(self, request: Request, receive: Receive, most: int = MAX_BODY) -> bytes:
-        declared = int(request.one(b"content-length") or "0")
-        if declared > most:
-            if declared < MAX_DISCARDED and b"expect" not in request.headers:
-                await self._discard(receive)
-            raise _too_large(most)
-        body = bytearray()
-        try:
-            async with asyncio.timeout(self._rules.patience_s):
-                while True:
-                    message = await receive()
-                    if message["type"] != "http.request":
-                        raise Gone
-                    body += message.get("body", b"")
-                    if len(body) > most:
-                        raise _too_large(most)
-                    if not message.get("more_body", False):
-                        return bytes(body)
-        except TimeoutError:
-            raise HTTPRejection(
-                408, f"The body did not arrive within {self._rules.patience_s:g} seconds.", close=True
-            ) from None
-
-    async def _discard(self, receive: Receive) -> None:
-        """Read a body for nothing: a client that is still sending when we hang up does not see our answer."""
-        with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(self._rules.patience_s):
-                while (message := await receive())["type"] == "http.request" and message.get("more_body", False):
-                    pass
-
     def _check_message(self, request: Request, grant: Grant, body: bytes) -> int | str | None:
         """Return the id of the call in a body; None if it holds no call."""
         try:
@@ -425,19 +365,6 @@ class AuthMiddleware:
             rejection = self._forbidden(scope, f"This token may only read; {name} writes.")
             rejection.id = message.id
             raise rejection
-
-
-def _too_large(most: int) -> HTTPRejection:
-    return HTTPRejection(413, f"A body must not exceed {most:,} bytes.", close=True)
-
-
-def _sign_in(rules: Rules, namespaces: NamespaceServers) -> AuthorizationServer | None:
-    if rules.sign_in is None:
-        return None
-    documents = ClientDocuments() if rules.sign_in.fetches else None
-    return AuthorizationServer(
-        namespaces.host.store, rules.resource, documents=documents, registers=rules.sign_in.registers
-    )
 
 
 def _metadata_address(resource: str) -> str:

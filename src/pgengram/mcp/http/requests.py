@@ -22,12 +22,17 @@ REFUSED: Final = -32001  # JSON-RPC code of what the door says
 
 @dataclass(frozen=True, slots=True)
 class SignIn:
-    """How programs sign in. registers: whether unknown ones may register themselves; fetches: whether documents about
-    unknown ones are fetched from the web.
+    """How programs sign in.
+
+    Args:
+        registers: whether unknown ones may register themselves.
+        fetches: whether documents about unknown ones are fetched from the web.
+        pages_per_minute: which one address may open; behind a tunnel, all programs together.
     """
 
     registers: bool = True
     fetches: bool = True
+    pages_per_minute: int = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,11 +117,6 @@ class Rates:
         if len(self._buckets) > MAX_BUCKETS:
             self._buckets.popitem(last=False)
         return wait_s
-
-    def left_s(self, key: str) -> float:
-        """Return the seconds until a client's bucket holds one more call; nothing is taken out."""
-        level, at = self._buckets.get(key, (self._size, 0.0))
-        return max(0.0, (1 - min(self._size, level + (self._clock() - at) * self._per_second)) / self._per_second)
 
     def charge(self, key: str, work: int) -> None:
         """Take more calls out of a client's bucket, which may leave it owing some."""

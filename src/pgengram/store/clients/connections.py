@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import psycopg
 from psycopg.types.json import Jsonb
 
-from pgengram.errors import NotFound
+from pgengram.errors import NotFound, NotReady
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
@@ -43,6 +43,9 @@ CODE_LETTERS: Final = 8
 ACCESS_PREFIX: Final = "pga_"
 REFRESH_PREFIX: Final = "pgr_"
 EVENTS_KEPT: Final = timedelta(days=365)
+STRANGERS_KEPT: Final = 5_000  # events that anybody can cause
+MOST_OPEN: Final = 1_000  # requests that wait for a person
+SEAL_BYTES: Final = 8
 
 KEY: Final = """
 INSERT INTO server_keys (purpose, secret) VALUES (%(purpose)s, %(secret)s) ON CONFLICT (purpose) DO NOTHING
@@ -52,7 +55,9 @@ ADD_REQUEST: Final = """
 INSERT INTO oauth_requests (id_hash, cookie_hash, asked, expires_at)
 VALUES (%(id_hash)s, %(cookie_hash)s, %(asked)s, now() + %(life)s)
 """
-DROP_OLD: Final = "DELETE FROM oauth_requests WHERE coalesce(code_expires_at, expires_at) < now() - interval '1 hour'"
+# Those that were answered stay for an hour, so that a code that is used again ends its connection.
+DROP_OLD: Final = "DELETE FROM oauth_requests WHERE coalesce(code_expires_at + interval '1 hour', expires_at) < now()"
+COUNT_OPEN: Final = "SELECT count(*) AS count FROM oauth_requests WHERE code_hash IS NULL"
 FIND_REQUEST: Final = """
 SELECT id_hash, cookie_hash, asked, tries, expires_at > now() AS is_open, code_hash FROM oauth_requests
 WHERE id_hash = %(id_hash)s FOR UPDATE
@@ -112,7 +117,11 @@ NOTE: Final = """
 INSERT INTO access_events (event, namespace, client_host, redirect_host, scope, grant_id)
 VALUES (%(event)s, %(namespace)s, %(client_host)s, %(redirect_host)s, %(scope)s, %(grant_id)s)
 """
-FORGET_EVENTS: Final = "DELETE FROM access_events WHERE at < now() - %(kept)s"
+# What strangers can make happen is forgotten earlier, so that they fill neither the disk nor the log. Uses access_events_pkey.
+FORGET_EVENTS: Final = """
+DELETE FROM access_events WHERE at < now() - %(kept)s OR event IN ('consent_shown', 'client_refused') AND id < (
+  SELECT id FROM access_events WHERE event IN ('consent_shown', 'client_refused') ORDER BY id DESC OFFSET %(strangers)s LIMIT 1)
+"""
 EVENTS: Final = """
 SELECT at, event, namespace, client_host, redirect_host, scope, grant_id FROM access_events ORDER BY id DESC LIMIT %(limit)s
 """
@@ -203,10 +212,18 @@ class Connections:
     # -- a request, from the page to its code ----------------------------------------------------------------------
 
     async def begin(self, asked: Asked) -> tuple[str, str]:
-        """Keep what a program asks for; return the request's id and what the browser's cookie holds."""
+        """Keep what a program asks for; return the request's id and what the browser's cookie holds.
+
+        Raises:
+            NotReady: too many requests wait for a person.
+        """
         id_, cookie = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         async with self.login() as connection:
             await connection.execute(DROP_OLD)
+            await connection.execute(FORGET_EVENTS, {"kept": EVENTS_KEPT, "strangers": STRANGERS_KEPT})
+            row = await (await connection.execute(COUNT_OPEN)).fetchone()
+            if row is None or row["count"] >= MOST_OPEN:
+                raise NotReady("Too many programs wait for an answer.")
             given = {"id_hash": hashed(id_), "cookie_hash": hashed(cookie), "asked": Jsonb(asked.as_json())}
             await connection.execute(ADD_REQUEST, given | {"life": REQUEST_LIFE})
             await note(connection, "consent_shown", asked)
@@ -258,9 +275,10 @@ class Connections:
         """Use a code that is good, and return its grant's first tokens."""
         await connection.execute(USE_CODE, {"id_hash": row["id_hash"]})
         grant = await self._grant(connection, row["grant_id"])
-        secret = secrets.token_urlsafe(32)
+        if grant is None:
+            raise NotFound("connection", row["grant_id"])
         await note(connection, "token_issued", row["asked"], **_about(grant))
-        return await self._issue(connection, grant, 1, secret, None)
+        return await self._issue(connection, grant, 1, await self._sealed(grant, secrets.token_urlsafe(32)), None)
 
     async def refreshed(self, connection: Connection, token: str, client_id: str) -> Tokens | None:
         """Return the next tokens for a refresh token, the same ones within two minutes; None if it is worth nothing.
@@ -271,18 +289,25 @@ class Connections:
         grant = await self._grant(connection, id_) if token.startswith(REFRESH_PREFIX) else None
         if grant is None or not grant["is_good"] or grant["client_id"] != client_id:
             return None
-        digest = hashed(secret)
+        digest, number = hashed(secret), grant["generation"]
         if _same(grant["refresh_hash"], digest):
-            number = grant["generation"] + 1
             await note(connection, "token_refreshed", **_about(grant))
-            return await self._issue(connection, grant, number, await self._next(grant, number, secret), digest)
-        if _same(grant["previous_hash"], digest):
-            if grant["may_replay"]:
-                number = grant["generation"]
-                return await self._tokens(connection, grant, number, await self._next(grant, number, secret))
+            return await self._issue(connection, grant, number + 1, await self._next(grant, number + 1, secret), digest)
+        if _same(grant["previous_hash"], digest) and grant["may_replay"]:
+            return await self._tokens(connection, grant, number, await self._next(grant, number, secret))
+        if await self._was_given(grant, secret):
             await note(connection, "refresh_used_again", **_about(grant))
             await self.end(connection, grant["id"])
         return None
+
+    async def _was_given(self, grant: Row, secret: str) -> bool:
+        """Whether a refresh secret is one that this grant had once; a guess ends nobody's connection."""
+        return hmac.compare_digest(await self._sealed(grant, secret[: -2 * SEAL_BYTES]), secret)
+
+    async def _sealed(self, grant: Row, secret: str) -> str:
+        """Return a refresh secret with a seal by which it is known when its hash is kept no longer."""
+        text = f"seal {grant['id']} {secret}".encode("utf-8", "surrogatepass")
+        return secret + hmac.digest(await self.key("tokens"), text, "sha256")[:SEAL_BYTES].hex()
 
     async def _grant(self, connection: Connection, id_: str) -> Row | None:
         given = {"id": id_, "idle": IDLE_LIFE, "replay": REPLAY}
@@ -290,14 +315,12 @@ class Connections:
 
     async def _next(self, grant: Row, number: int, secret: str) -> str:
         """Return the refresh secret that follows another, which whoever has that and the server's key can compute."""
-        text = f"{grant['id']} {number} {secret}".encode()
-        return hmac.digest(await self.key("refresh"), text, "sha256").hex()
+        text = f"refresh {grant['id']} {number} {secret}".encode()
+        return await self._sealed(grant, _in_base64(hmac.digest(await self.key("tokens"), text, "sha256")))
 
     async def _issue(
-        self, connection: Connection, grant: Row | None, number: int, secret: str, previous: bytes | None
+        self, connection: Connection, grant: Row, number: int, secret: str, previous: bytes | None
     ) -> Tokens:
-        if grant is None:
-            raise NotFound("connection", "")
         await connection.execute(DROP_EXPIRED, {"id": grant["id"]})
         given = {"id": grant["id"], "generation": number, "refresh_hash": hashed(secret), "previous_hash": previous}
         await connection.execute(SET_GENERATION, given)
@@ -305,8 +328,8 @@ class Connections:
 
     async def _tokens(self, connection: Connection, grant: Row, number: int, secret: str) -> Tokens:
         """Return the tokens of a generation, the same each time."""
-        text = f"{grant['id']} {number} {secret}".encode()
-        derived = hmac.digest(await self.key("access"), text, "sha384")
+        text = f"access {grant['id']} {number} {secret}".encode()
+        derived = hmac.digest(await self.key("tokens"), text, "sha384")
         id_, access = derived[:6].hex(), _in_base64(derived[6:38])
         given = {
             "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64], "namespace": grant["namespace"],
@@ -364,7 +387,6 @@ class Connections:
     async def events(self, limit: int) -> list[Row]:
         """Return what happened lately, the newest first."""
         async with self.login() as connection:
-            await connection.execute(FORGET_EVENTS, {"kept": EVENTS_KEPT})
             return await (await connection.execute(EVENTS, {"limit": limit})).fetchall()
 
 
@@ -375,10 +397,9 @@ async def note(connection: Connection, event: Event, asked: Asked | None = None,
     await connection.execute(NOTE, {**nothing, **hosts, **about, "event": event})
 
 
-def _about(grant: Row | None) -> dict[str, Any]:
-    given = grant or {}
-    about = {name: given.get(name) for name in ("namespace", "client_host", "redirect_host", "scope")}
-    return about | {"grant_id": given.get("id")}
+def _about(grant: Row) -> dict[str, Any]:
+    hosts = {name: grant[name] for name in ("namespace", "client_host", "redirect_host", "scope")}
+    return hosts | {"grant_id": grant["id"]}
 
 
 def _same(kept: Any, digest: bytes) -> bool:

@@ -1,0 +1,68 @@
+"""The door to the authorization server: what strangers may ask of it, and how often."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from starlette.responses import Response
+from starlette.types import Receive, Scope
+
+from pgengram.mcp.http.bodies import whole_body
+from pgengram.mcp.http.requests import HTTPRejection, Rates, Request, Rules, SignIn
+from pgengram.sign_in.documents import ClientDocuments
+from pgengram.sign_in.requests import Asking
+from pgengram.sign_in.server import AUTHORIZE, MAX_BODY, REGISTER, AuthorizationServer
+from pgengram.store.store import Store
+
+# Tokens can't be guessed, so asking for them isn't counted: behind a tunnel all programs come from one address, and a
+# stranger must not keep them from refreshing.
+COUNTED: Final = (AUTHORIZE, REGISTER)
+
+
+class SignInDoor:
+    """Lets requests through to the authorization server, each source only so many of those that a stranger can make.
+
+    Args:
+        rules: who may sign in, and to which address.
+        store: whose memories.
+    """
+
+    def __init__(self, rules: Rules, store: Store) -> None:
+        how = rules.sign_in or SignIn()
+        documents = ClientDocuments() if how.fetches else None
+        self._server = AuthorizationServer(store, rules.resource, documents=documents, registers=how.registers)
+        self._rates = Rates(how.pages_per_minute)
+        self._patience_s = rules.patience_s
+
+    @property
+    def issuer(self) -> str:
+        """Who gives out the tokens."""
+        return self._server.issuer
+
+    def serves(self, request: Request) -> bool:
+        """Whether a request is for the authorization server."""
+        return self._server.serves(request.path)
+
+    async def answer(self, request: Request, scope: Scope, receive: Receive) -> Response:
+        """Answer a request to the authorization server.
+
+        Raises:
+            HTTPRejection: it is too large, too slow, or one of too many.
+        """
+        wait_s = self._rates.wait_s(str((scope.get("client") or ("?",))[0])) if request.path in COUNTED else 0.0
+        if wait_s:
+            raise HTTPRejection(429, "Too many requests to sign in; wait.", retry_after=str(int(wait_s) + 1))
+        return await self._server.answer(
+            Asking(
+                method=request.method,
+                path=request.path,
+                query=request.query.decode("latin-1"),
+                body=await whole_body(request, receive, MAX_BODY, self._patience_s)
+                if request.method == "POST"
+                else b"",
+                content_type=request.one(b"content-type") or "",
+                cookie=request.one(b"cookie") or "",
+                origin=request.one(b"origin"),
+                fetch_site=request.one(b"sec-fetch-site"),
+            )
+        )

@@ -1,0 +1,75 @@
+"""What comes to an endpoint of the authorization server, and the forms of its answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import parse_qsl
+
+from starlette.responses import Response
+
+EVERYWHERE: Final = {"access-control-allow-origin": "*"}
+UNSTORED: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """A request to one of the endpoints, whole."""
+
+    method: str
+    path: str
+    query: str = ""
+    body: bytes = b""
+    content_type: str = ""
+    cookie: str = ""
+    origin: str | None = None
+    fetch_site: str | None = None
+
+
+class OAuthError(Exception):
+    """An error as the RFCs name it."""
+
+    def __init__(self, error: str, description: str, status: int = 400) -> None:
+        super().__init__(description)
+        self.error, self.description, self.status = error, description, status
+
+
+class PageError(Exception):
+    """What a person is told where no program may be told anything."""
+
+
+def parameters(text: str) -> dict[str, str]:
+    """Return the parameters of a query or form.
+
+    Raises:
+        OAuthError: one comes twice, or there are too many.
+    """
+    try:
+        pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=64, errors="strict")
+    except (ValueError, UnicodeDecodeError):
+        raise OAuthError("invalid_request", "the parameters can't be read") from None
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise OAuthError("invalid_request", "a parameter comes twice")
+    return found
+
+
+def form_of(asking: Asking) -> dict[str, str]:
+    """Return the parameters of a form.
+
+    Raises:
+        OAuthError: the body is no form, or one comes twice.
+    """
+    if asking.content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
+        raise OAuthError("invalid_request", "the body must be application/x-www-form-urlencoded")
+    try:
+        return parameters(asking.body.decode("ascii"))
+    except UnicodeDecodeError:
+        raise OAuthError("invalid_request", "the parameters can't be read") from None
+
+
+def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:
+    """Return an answer in JSON, which no cache keeps and a web page may read."""
+    return Response(json.dumps(content), status, {**UNSTORED, **EVERYWHERE, **(headers or {})}, "application/json")

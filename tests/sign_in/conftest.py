@@ -1,0 +1,56 @@
+from __future__ import annotations
+
+import socket
+import sys
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "http"))  # a real server over HTTP
+
+from http_server import HttpServer, serving_http
+from signing_in import Pair
+
+from helpers import Database, database_of
+from pgengram.settings import Settings
+from pgengram.store.clients.connections import Connections
+from pgengram.store.store import Store
+
+
+@pytest.fixture(scope="module")
+def signing_database(postgres: str, template: str) -> Iterator[Database]:
+    """The database behind `web`."""
+    with database_of(postgres, template) as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def web(signing_database: Database) -> Iterator[HttpServer]:
+    """A server that programs sign in to."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = str(free.getsockname()[1])
+    words = ("--sign-in", "--sign-in-rate", "100000", "--port", port, "--url", f"http://127.0.0.1:{port}/mcp")
+    with serving_http(*words, database_url=signing_database.url, embedder="none:", log_level="DEBUG") as server:
+        yield server
+
+
+@pytest_asyncio.fixture(scope="module")
+async def connections(signing_database: Database) -> AsyncIterator[Connections]:
+    """What the database knows of programs that signed in."""
+    store = Store(Settings(database_url=signing_database.url, embedder="none:"))
+    await store.open()
+    yield Connections(store)
+    await store.close()
+
+
+@pytest.fixture
+def pair(connections: Connections) -> Pair:
+    """Print a pairing code as `pgengram pair` does."""
+
+    async def paired(namespace: str = "default", *, may_write: bool = True) -> str:
+        return await connections.open_pairing(namespace, may_write=may_write)
+
+    return paired
