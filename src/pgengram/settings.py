@@ -12,6 +12,7 @@ from pgengram.data_folder import default_data_folder
 from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
+TOOLSETS_BY_NAME_ONLY = ("hosts",)  # not of `all`: their tools say what others say already
 TOOLSETS = ("core", "review", "graph", "maintenance", "clusters", "working", "identity")
 ESSENTIAL = "essential"  # the five of the core that matter most, listed as briefly as possible
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service", "basic-memory")
@@ -47,7 +48,8 @@ class Settings:
     toolsets: str = _setting(
         "core,review",
         "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
-        "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each.",
+        "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each. `hosts` adds the "
+        "`search` and `fetch` that ChatGPT calls.",
     )
     compat: str = _setting(
         "",
@@ -88,7 +90,7 @@ class Settings:
             raise InvalidInput(f"PGENGRAM_ANSWERS must be one of {', '.join(ANSWERS)}.")
         if self.backup_days and (not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS):
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
-        unknown = self.toolset_names - {*TOOLSETS, ESSENTIAL}
+        unknown = self.toolset_names - {*TOOLSETS, *TOOLSETS_BY_NAME_ONLY, ESSENTIAL}
         if unknown or not self.toolset_names:
             raise InvalidInput(f"PGENGRAM_TOOLSETS: choose from {', '.join(TOOLSETS)}, all or {ESSENTIAL}.")
 

@@ -33,6 +33,7 @@ PROGRESS: ContextVar[Callable[[str], Awaitable[None]] | None] = ContextVar(
 ROOM: ContextVar[int | None] = ContextVar("room", default=None)  # bytes that an answer may have; a model reads it all
 BRIEFLY: ContextVar[bool] = ContextVar("briefly", default=False)  # whether the answer is shown in brief
 EMBEDDED_BY: ContextVar[float | None] = ContextVar("embedded_by", default=None)  # monotonic s; later, words alone count
+CITED_AT: ContextVar[str] = ContextVar("cited_at", default="memory://")  # before the id of a memory that is cited
 PAGE: Final = "pgengram ui"
 COMMAND_LINE: Final = "command line"
 PEOPLE: Final = (PAGE, COMMAND_LINE)  # through these a person acts

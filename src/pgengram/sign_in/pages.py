@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -14,6 +15,7 @@ from pgengram.sign_in.clients import LOOPBACK
 from pgengram.sign_in.requests import UNSTORED
 from pgengram.store.clients.connections import Asked
 
+MEMORY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Not no-referrer: browsers would name no origin with the form, and it could not be told from one of another page.
 HEADERS: Final = {**UNSTORED, "referrer-policy": "same-origin"}
 
@@ -46,6 +48,20 @@ def consent(asked: Asked, request: str, resource: str, *, wrong: bool = False, l
 def refused(why: str) -> Response:
     """Return a page that tells a person why a program can't come in."""
     return shown(400, title="This can’t go on", text=why, next="Begin again in the program that sent you here.")
+
+
+def cited(id_: str) -> Response:
+    """Return the page of a memory that a program cites: how its owner reads it. Strangers learn nothing, not even whether
+    there is such a memory.
+    """
+    if not MEMORY_ID.fullmatch(id_):
+        return shown(404, title="There is nothing here", text="This is no address of a memory.")
+    return shown(
+        200,
+        title="A memory of pgengram",
+        text="It stays with its owner, who can read it on the computer where pgengram runs:",
+        command=f"pgengram show {id_}",
+    )
 
 
 def unavailable(retry_after: Mapping[str, str]) -> Response:

@@ -45,6 +45,7 @@ METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/open
 AUTHORIZE, TOKEN, REVOKE, REGISTER, STYLE = (
     f"/oauth/{name}" for name in ("authorize", "token", "revoke", "register", "style.css")
 )
+MEMORY: Final = "/m/"  # before the id of a memory that is cited
 MAX_BODY: Final = 65_536  # bytes
 CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -99,7 +100,7 @@ class AuthorizationServer:
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of the endpoints."""
-        return any(path == known for _, known in self._routes)
+        return path.startswith(MEMORY) or any(path == known for _, known in self._routes)
 
     async def answer(self, asking: Asking) -> Response:
         """Answer a request to one of the endpoints."""
@@ -107,6 +108,8 @@ class AuthorizationServer:
             allowed = {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": "*"}
             return Response(None, 204, {**EVERYWHERE, **allowed, "access-control-max-age": "600"})
         method = "GET" if asking.method == "HEAD" else asking.method
+        if method == "GET" and asking.path.startswith(MEMORY):
+            return pages.cited(asking.path.removeprefix(MEMORY))
         answer = self._routes.get((method, asking.path))
         if answer is None:
             allow = ", ".join(sorted({one for one, path in self._routes if path == asking.path}))

@@ -56,6 +56,7 @@ LOOK_UP_S: Final = 5.0  # for the database or the issuer to say whether a token 
 LOOK_UPS: Final = 2  # at once, so that strangers cannot take every connection to the database
 READY_FRESH_S: Final = 1.0
 RETRY_S: Final = 2
+HOSTS: Final = frozenset({"chatgpt.com"})  # that call `search` and `fetch`, and leave a server without them out
 LOCAL: Final = "local"  # the client without a token
 FORWARDED: Final = (b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-real-ip")
 HOST: Final = re.compile(r"(\[[0-9a-fA-F:.]+\]|[A-Za-z0-9._-]+)(?::[0-9]{1,5})?")
@@ -267,7 +268,8 @@ class AuthMiddleware:
             raise HTTPRejection(503, message, retry_after=str(RETRY_S)) from None
         if ours is None or ours.resource not in (None, self._rules.resource):
             return None
-        return Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write")
+        writes, asks_as_host = ours.scope == "read-write", ours.client_host in HOSTS
+        return Grant(ours.id, ours.name, ours.namespace, writes, asks_as_host)
 
     async def _known_by(self, issuer: Issuer, token: str) -> Grant | None:
         async with asyncio.timeout(LOOK_UP_S):

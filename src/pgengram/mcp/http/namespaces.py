@@ -11,7 +11,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cache
 from typing import Any, Final
 
 from mcp.server.caching import CacheHint
@@ -21,16 +21,18 @@ from mcp.server.lowlevel import Server
 from pgengram.mcp.resources import Handlers
 from pgengram.mcp.sdk.server import FIXED, build_server
 from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress, ToolRegistry
-from pgengram.runtime.context import ACTOR, client_named
+from pgengram.runtime.context import ACTOR, CITED_AT, client_named
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
 from pgengram.service.session import Session
+from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
 from pgengram.store.connection.replica import KNOWN
 from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
+HOST_TOOLS: Final = frozenset({"hosts"})
 GRANT_KEY: Final = "pgengram.grant"  # of the grant in the scope of a request
 OF_LIBRARY: Final = {
     "list_resources": "resources/list", "list_resource_templates": "resources/templates/list",
@@ -46,6 +48,7 @@ class Grant:
 
     key: tells clients apart; the same for every request of one client.
     name: what the history calls it; None where only the client's own word says who it is.
+    asks_as_host: whether it is shown `search` and `fetch`, too.
     position: where the primary's log ended when the request came; None when nobody asked.
     """
 
@@ -53,6 +56,7 @@ class Grant:
     name: str | None
     namespace: str
     writes: bool
+    asks_as_host: bool = False
     position: str | None = None
 
 
@@ -104,34 +108,30 @@ class NamespaceServer:
             self._spoken = speaker = adapter_for(settings.compat, self.manager)
             self.instructions = speaker.instructions
 
-    @cached_property
-    def writing(self) -> Server[Any]:
-        """Every tool."""
-        return self._server(reading=False)
-
-    @cached_property
-    def reading(self) -> Server[Any]:
-        """Only tools that change nothing."""
-        return self._server(reading=True)
-
-    @property
-    def writing_tools(self) -> frozenset[str]:
-        """The names of the tools that `reading` lacks."""
-        return frozenset(tool.name for tool in self._spoken.tools if not tool.hints.read_only)
-
-    async def close(self) -> None:
-        """Write what waits to be written, and end the background work."""
-        await self.manager.close()
-
-    def _server(self, *, reading: bool) -> Server[Any]:
+    @cache  # noqa: B019 - at most four, for as long as the namespace is served
+    def server(self, *, writes: bool, asks_as_host: bool) -> Server[Any]:
+        """Return a server with every tool, or only those that change nothing; with those of a host, or without."""
         handlers = Handlers(self.manager)
+        tools = [tool for tool in self._spoken.tools if tool.hints.read_only or writes]
+        if asks_as_host and not self.manager.settings.compat:
+            listed = {tool.name for tool in tools}
+            tools += [tool for tool in offered(self.manager, HOST_TOOLS) if tool.name not in listed]
         registry = ToolRegistry(
-            [tool for tool in self._spoken.tools if tool.hints.read_only or not reading],
+            tools,
             ready=self._ready,
             instructions=self.instructions,
             short=self.manager.settings.short_answers,
         )
         return build_server(registry, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
+
+    @property
+    def writing_tools(self) -> frozenset[str]:
+        """The names of the tools that change something."""
+        return frozenset(tool.name for tool in self._spoken.tools if not tool.hints.read_only)
+
+    async def close(self) -> None:
+        """Write what waits to be written, and end the background work."""
+        await self.manager.close()
 
     async def _ready(self, report: Progress, embeds: bool) -> None:
         grant = _GRANT.get()
@@ -146,10 +146,12 @@ class NamespaceServers:
 
     Args:
         settings: which database and embedder; their namespace is the one of whoever needs no token.
+        cited_at: the address before the id of a memory that a host cites; empty where people have none.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, cited_at: str = "") -> None:
         self.settings = settings
+        self.cited_at = cited_at
         self.host = Core(settings)
         self.namespaces = Namespaces(
             lambda name: NamespaceServer(replace(settings, namespace=name), self.host),
@@ -163,7 +165,7 @@ class NamespaceServers:
 
     def server(self) -> Server[Any]:
         """Return an MCP server that answers each request as its grant allows; the grant is in the request's scope."""
-        front = self._front.writing
+        front = self._front.server(writes=True, asks_as_host=False)
         for method in METHODS:
             entry = front.get_request_handler(method)
             if entry is not None:
@@ -196,8 +198,10 @@ class NamespaceServers:
             grant: Grant = context.request.scope[GRANT_KEY]
             _GRANT.set(grant)
             KNOWN.set(grant.position)
+            if self.cited_at:
+                CITED_AT.set(self.cited_at)
             async with self.namespaces.of(grant.namespace) as served:
-                server = served.writing if grant.writes else served.reading
+                server = served.server(writes=grant.writes, asks_as_host=grant.asks_as_host)
                 entry = server.get_request_handler(method)
                 if entry is None:
                     raise TypeError(f"nothing answers {method}")

@@ -9,6 +9,7 @@ import socket
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, TypeVar, cast
+from urllib.parse import urlsplit
 
 import uvicorn
 
@@ -21,6 +22,7 @@ from pgengram.mcp.http.sockets import PatientConnection
 from pgengram.mcp.http.transport import Transport
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.runtime.web_server import WebServer
+from pgengram.sign_in.server import MEMORY
 from pgengram.store.clients import rates
 
 if TYPE_CHECKING:
@@ -58,7 +60,9 @@ async def serve_http(
     """
     log_to_stderr(settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
-    namespaces = NamespaceServers(settings)
+    parts = urlsplit(rules.resource)
+    cited_at = f"{parts.scheme}://{parts.netloc}{MEMORY}" if rules.sign_in else ""
+    namespaces = NamespaceServers(settings, cited_at)
     transport = Transport(namespaces.server(), MAX_BODY)
     config = uvicorn.Config(
         AuthMiddleware(transport, namespaces, rules),

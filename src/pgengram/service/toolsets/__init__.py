@@ -18,6 +18,7 @@ CLASSES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "clusters": ("clusters", "Clusters", ()),
     "working": ("working", "Working", ()),
     "identity": ("identity", "Identity", ()),
+    "hosts": ("hosts", "Hosts", ()),
 }
 
 

@@ -37,12 +37,12 @@ Scope = Literal["read-only", "read-write"]
 # Uses access_tokens_pkey and oauth_grants_pkey.
 FIND: Final = """
 SELECT t.id, t.secret_hash, t.name, t.namespace, t.scope, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
-  g.resource, now() AS now
+  g.resource, g.client_host, now() AS now
 FROM access_tokens t LEFT JOIN oauth_grants g ON g.id = t.grant_id WHERE t.id = %(id)s
 """
 # Uses no index: there are as many rows as clients.
 LIST: Final = """
-SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, NULL AS resource, now() AS now
+SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, NULL AS resource, NULL AS client_host, now() AS now
 FROM access_tokens WHERE grant_id IS NULL ORDER BY created_at, id
 """
 ADD: Final = """
@@ -68,6 +68,7 @@ class AccessToken:
     last_used_at: datetime | None
     revoked_at: datetime | None
     resource: str | None  # the address that it is for; any where none is named
+    client_host: str | None  # whose program signed in
     seen_at: datetime  # by the database's clock
 
     @property
