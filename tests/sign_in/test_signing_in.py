@@ -345,7 +345,13 @@ async def test_a_person_lists_ends_and_looks_back_at_connections_without_a_secre
 
 async def test_a_program_that_registers_is_bound_to_addresses_that_a_browser_may_be_sent_to(web: HttpServer) -> None:
     program = Program(web.base)
-    wishes: list[Any] = [{}, {"redirect_uris": ["javascript:alert(1)"]}, {"redirect_uris": "https://a.example"}, [], "x"]
+    wishes: list[Any] = [
+        {},
+        {"redirect_uris": ["javascript:alert(1)"]},
+        {"redirect_uris": "https://a.example"},
+        [],
+        "x",
+    ]
     for wish in wishes:
         refused = await program.browser.post(f"{web.base}/oauth/register", json=wish)
         assert refused.status_code == 400

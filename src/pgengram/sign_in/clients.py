@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import hmac
 import json
+import re
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ MAX_URIS: Final = 10
 MAX_URI: Final = 512  # characters
 MAX_NAME: Final = 80
 SEAL_BYTES: Final = 32
+WITH_PORT: Final = re.compile(r"http://(?P<host>127\.0\.0\.1|\[::1\]|localhost)(?::\d{0,5})?(?P<rest>/.*)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,14 @@ def same_address(known: str, given: str) -> bool:
     """Whether a redirect URI is a known one (RFC 9700, 4.1.3; for loopback RFC 8252, 7.3)."""
     if known == given:
         return True
-    one, other = urlsplit(known), urlsplit(given)
-    if one.scheme != "http" or one.hostname not in LOOPBACK or not usable(given):
-        return False
-    return (one.scheme, one.hostname, one.path, one.query) == (other.scheme, other.hostname, other.path, other.query)
+    one, other = WITH_PORT.fullmatch(known), WITH_PORT.fullmatch(given)
+    return (
+        one is not None
+        and other is not None
+        and usable(given)
+        and one["host"] == other["host"]
+        and one["rest"] == other["rest"]
+    )
 
 
 def usable(uri: str) -> bool:

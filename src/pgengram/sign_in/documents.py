@@ -68,7 +68,7 @@ class ClientDocuments:
         try:
             async with self._fetching, asyncio.timeout(TIMEOUT_S):
                 client, fresh_s = await self._fetched(url)
-        except (InvalidClient, httpx.HTTPError, TimeoutError, OSError, ValueError):
+        except (InvalidClient, httpx.HTTPError, TimeoutError, OSError, ValueError, RecursionError):
             if kept is not None and kept.client is not None and now < kept.stale_until:
                 kept.good_until = now + FAILED_S
                 return kept.client
