@@ -12,7 +12,7 @@ from pgengram.data_folder import default_data_folder
 from pgengram.errors import InvalidInput
 
 PREFIX = "PGENGRAM_"
-TOOLSETS_BY_NAME_ONLY = ("hosts",)  # not of `all`: their tools say what others say already
+TOOLSETS_BY_NAME_ONLY = ("hosts", "card")  # not of `all`: their tools say what others say already
 TOOLSETS = ("core", "review", "graph", "maintenance", "clusters", "working", "identity")
 ESSENTIAL = "essential"  # the five of the core that matter most, listed as briefly as possible
 COMPAT = ("agi", "session-continuity", "skynet", "ownsona", "crow", "mcp-memory", "mcp-memory-service", "basic-memory")
@@ -49,7 +49,7 @@ class Settings:
         "core,review",
         "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
         "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each. `hosts` adds the "
-        "`search` and `fetch` that ChatGPT calls.",
+        "`search` and `fetch` that ChatGPT calls, `card` memories in a card of the chat; programs that sign in have both.",
     )
     compat: str = _setting(
         "",

@@ -17,6 +17,8 @@ from pgengram.json_schema import FlatJsonSchema, Schema, portable
 from pgengram.mcp.listing import listed, listed_answer
 from pgengram.service.calls.arguments import Arguments
 
+CARD = "ui://pgengram/card.html"  # of the extension io.modelcontextprotocol/ui
+
 
 def paragraphs(docstring: str) -> str:
     """Return a docstring with each paragraph on one line; lines of a list stay apart."""
@@ -44,6 +46,7 @@ class ToolBinding(Arguments):
             "inputSchema": portable(schema),
             **({} if answer is None else {"outputSchema": answer}),
             "annotations": annotations,
+            **({"_meta": {"ui": {"resourceUri": CARD}}} if self.tool.has_card else {}),
         }
 
     @property

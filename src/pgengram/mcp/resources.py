@@ -10,6 +10,8 @@ import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import unquote
 
@@ -43,6 +45,7 @@ from pgengram import fields as f
 from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, checked
+from pgengram.mcp.binding import CARD
 from pgengram.runtime.clock import here
 from pgengram.runtime.logs import trace
 from pgengram.search.results import budget, cursors
@@ -63,6 +66,7 @@ Context = ServerRequestContext[Any]
 SCHEME: Final = "memory://"
 JSON: Final = "application/json"
 PLAIN: Final = "text/plain"
+CARD_TYPE: Final = "text/html;profile=mcp-app"
 NOT_FOUND: Final = -32002  # of protocols up to 2025-11-25; later ones say INVALID_PARAMS
 OFFERED: Final = 100  # completions at most, as the protocol has it
 SHOWN_TAGS: Final = 100
@@ -312,6 +316,8 @@ class Handlers:
 
     async def read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         """Answer resources/read."""
+        if params.uri == CARD:
+            return ReadResourceResult(contents=[_card()])
         name = unquote(params.uri.removeprefix(SCHEME)) if params.uri.startswith(SCHEME) else ""
         try:
             text, kind = await self._called(self._library.read, name=name)
@@ -356,6 +362,14 @@ class Handlers:
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content
             log.error("%s failed: %s", what.__name__, trace(error))  # noqa: TRY400
             raise MCPError(INTERNAL_ERROR, "An internal error occurred.") from None
+
+
+@cache
+def _card() -> TextResourceContents:
+    text = (files("pgengram.mcp") / "card.html").read_text(encoding="utf-8")
+    return TextResourceContents.model_validate(
+        {"uri": CARD, "mimeType": CARD_TYPE, "text": text, "_meta": {"ui": {"prefersBorder": True}}}
+    )
 
 
 def _listed(name: str, wording: Wording) -> Prompt:

@@ -9,6 +9,7 @@ import json
 import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Final, Protocol
 
 from pydantic import BaseModel, RootModel
@@ -39,6 +40,8 @@ INTERRUPTED: Final = "The server ended before it answered; whether this was done
 SEE_FIRST: Final = "Look with get_memories whether it was done, and call again if not."
 MAX_CALLER: Final = 64  # characters of a client's name that are kept
 
+SHOWS: Final = "show_memories"
+IN_A_CARD: Final = (SHOWS, "create_memory", "create_memories", "update_memory", "forget_memories")
 QUESTION: Final = "confirm"  # the name of our only question to a client's user, and of the only field of its form
 FORM: Final[Schema] = {
     "type": "object",
@@ -136,7 +139,8 @@ class ToolRegistry:
         short: bool = False,
         interrupted: Collection[object] = (),
     ) -> None:
-        self.bindings = {tool.name: ToolBinding(tool) for tool in tools}
+        cards = IN_A_CARD if any(tool.name == SHOWS for tool in tools) else ()
+        self.bindings = {tool.name: ToolBinding(replace(tool, has_card=tool.name in cards)) for tool in tools}
         self.instructions = instructions
         self.version = version
         self._ready = ready

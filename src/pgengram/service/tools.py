@@ -46,6 +46,7 @@ class Tool:
     hints: Hints
     method: Callable[..., Awaitable[Any]]
     essential: tuple[str, ...] = ()  # the only arguments to list, where clients pay for each
+    has_card: bool = False  # whether a host may show its answer in our card
 
 
 def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:

@@ -268,8 +268,8 @@ class AuthMiddleware:
             raise HTTPRejection(503, message, retry_after=str(RETRY_S)) from None
         if ours is None or ours.resource not in (None, self._rules.resource):
             return None
-        writes, asks_as_host = ours.scope == "read-write", ours.client_host in HOSTS
-        return Grant(ours.id, ours.name, ours.namespace, writes, asks_as_host)
+        toolsets = {"card", "hosts"} if ours.client_host in HOSTS else {"card"} if ours.resource else set()
+        return Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write", frozenset(toolsets))
 
     async def _known_by(self, issuer: Issuer, token: str) -> Grant | None:
         async with asyncio.timeout(LOOK_UP_S):

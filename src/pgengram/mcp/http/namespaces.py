@@ -32,7 +32,6 @@ from pgengram.store.connection.replica import KNOWN
 from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
-HOST_TOOLS: Final = frozenset({"hosts"})
 GRANT_KEY: Final = "pgengram.grant"  # of the grant in the scope of a request
 OF_LIBRARY: Final = {
     "list_resources": "resources/list", "list_resource_templates": "resources/templates/list",
@@ -48,7 +47,7 @@ class Grant:
 
     key: tells clients apart; the same for every request of one client.
     name: what the history calls it; None where only the client's own word says who it is.
-    asks_as_host: whether it is shown `search` and `fetch`, too.
+    toolsets: groups of tools that it is shown besides those of the settings.
     position: where the primary's log ended when the request came; None when nobody asked.
     """
 
@@ -56,7 +55,7 @@ class Grant:
     name: str | None
     namespace: str
     writes: bool
-    asks_as_host: bool = False
+    toolsets: frozenset[str] = frozenset()
     position: str | None = None
 
 
@@ -109,13 +108,13 @@ class NamespaceServer:
             self.instructions = speaker.instructions
 
     @cache  # noqa: B019 - at most four, for as long as the namespace is served
-    def server(self, *, writes: bool, asks_as_host: bool) -> Server[Any]:
-        """Return a server with every tool, or only those that change nothing; with those of a host, or without."""
+    def server(self, *, writes: bool, toolsets: frozenset[str]) -> Server[Any]:
+        """Return a server with every tool, or only those that change nothing; and with further groups of tools."""
         handlers = Handlers(self.manager)
         tools = [tool for tool in self._spoken.tools if tool.hints.read_only or writes]
-        if asks_as_host and not self.manager.settings.compat:
+        if toolsets and not self.manager.settings.compat:
             listed = {tool.name for tool in tools}
-            tools += [tool for tool in offered(self.manager, HOST_TOOLS) if tool.name not in listed]
+            tools += [tool for tool in offered(self.manager, toolsets) if tool.name not in listed]
         registry = ToolRegistry(
             tools,
             ready=self._ready,
@@ -165,7 +164,7 @@ class NamespaceServers:
 
     def server(self) -> Server[Any]:
         """Return an MCP server that answers each request as its grant allows; the grant is in the request's scope."""
-        front = self._front.server(writes=True, asks_as_host=False)
+        front = self._front.server(writes=True, toolsets=frozenset())
         for method in METHODS:
             entry = front.get_request_handler(method)
             if entry is not None:
@@ -201,7 +200,7 @@ class NamespaceServers:
             if self.cited_at:
                 CITED_AT.set(self.cited_at)
             async with self.namespaces.of(grant.namespace) as served:
-                server = served.server(writes=grant.writes, asks_as_host=grant.asks_as_host)
+                server = served.server(writes=grant.writes, toolsets=grant.toolsets)
                 entry = server.get_request_handler(method)
                 if entry is None:
                     raise TypeError(f"nothing answers {method}")
