@@ -795,6 +795,77 @@ DO $$ BEGIN
 CREATE INDEX sync_documents_disputed ON sync_documents (namespace_id, kind, key) WHERE disputed;
 CREATE INDEX sync_documents_waiting ON sync_documents (namespace_id, kind, key) WHERE waits;
 UPDATE pgengram_version SET version_num='0011' WHERE pgengram_version.version_num = '0010';
+CREATE TABLE oauth_grants (
+  id TEXT NOT NULL,
+  client_id TEXT NOT NULL,
+  client_name TEXT NOT NULL,
+  client_host TEXT NOT NULL,
+  redirect_host TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  scope TEXT NOT NULL CONSTRAINT oauth_grants_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  resource TEXT NOT NULL,
+  generation INTEGER DEFAULT 0 NOT NULL,
+  refresh_hash BYTEA,
+  previous_hash BYTEA,
+  rotated_at TIMESTAMP WITH TIME ZONE,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  revoked_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
+  CONSTRAINT oauth_grants_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+);
+CREATE TABLE oauth_requests (
+  id_hash BYTEA NOT NULL,
+  cookie_hash BYTEA NOT NULL,
+  asked JSONB NOT NULL,
+  tries INTEGER DEFAULT 0 NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  code_hash BYTEA,
+  code_expires_at TIMESTAMP WITH TIME ZONE,
+  code_used_at TIMESTAMP WITH TIME ZONE,
+  grant_id TEXT,
+  CONSTRAINT oauth_requests_pkey PRIMARY KEY (id_hash),
+  CONSTRAINT oauth_requests_code_hash_key UNIQUE (code_hash),
+  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+);
+CREATE TABLE pairing_codes (
+  code_hash BYTEA NOT NULL,
+  namespace TEXT NOT NULL,
+  may_write BOOLEAN NOT NULL,
+  tries INTEGER DEFAULT 0 NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
+  CONSTRAINT pairing_codes_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+);
+CREATE TABLE server_keys (
+  purpose TEXT NOT NULL,
+  secret BYTEA NOT NULL,
+  CONSTRAINT server_keys_pkey PRIMARY KEY (purpose)
+);
+CREATE TABLE access_events (
+  id BIGINT GENERATED ALWAYS AS IDENTITY,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  event TEXT NOT NULL,
+  namespace TEXT,
+  client_host TEXT,
+  redirect_host TEXT,
+  scope TEXT,
+  grant_id TEXT,
+  CONSTRAINT access_events_pkey PRIMARY KEY (id)
+);
+CREATE INDEX oauth_grants_of_namespace ON oauth_grants (namespace);
+ALTER TABLE access_tokens ADD COLUMN grant_id text CONSTRAINT access_tokens_grant_id_fkey REFERENCES oauth_grants (id) ON DELETE CASCADE;
+CREATE INDEX access_tokens_of_grant ON access_tokens (grant_id);
+DO $$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+    ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE access_events ENABLE ROW LEVEL SECURITY;
+  END IF;
+END $$;
+UPDATE pgengram_version SET version_num='0012' WHERE pgengram_version.version_num = '0011';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -815,7 +886,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_tokens,client_rates,deletion_log,namespaces,memories_now,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,server_keys,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -943,6 +1014,11 @@ COMMENT ON TABLE sync_documents IS 'One row for each memory or row of which it i
 COMMENT ON TABLE sync_files IS 'One row for each file that was read or written.';
 COMMENT ON TABLE namespaces IS 'One row for each namespace.';
 COMMENT ON TABLE access_tokens IS 'One row for each token of an HTTP client.';
+COMMENT ON TABLE oauth_grants IS 'One row for each program that signed in.';
+COMMENT ON TABLE oauth_requests IS 'One row for each request to sign in.';
+COMMENT ON TABLE pairing_codes IS 'One row for each code that waits to be typed.';
+COMMENT ON TABLE server_keys IS 'One row for each key of the server.';
+COMMENT ON TABLE access_events IS 'One row for each event in the log of connections.';
 COMMENT ON TABLE deletion_log IS 'One row for each erased memory or namespace.';
 COMMENT ON TABLE client_rates IS 'One row for each HTTP client that called recently.';
 COMMENT ON TABLE embedding_models IS 'One row for each embedding model ever used.';
@@ -1208,6 +1284,46 @@ COMMENT ON COLUMN access_tokens."created_at" IS 'When it was created, when it ex
 COMMENT ON COLUMN access_tokens."expires_at" IS 'When it was created, when it expires, and when it was revoked; the last two may be empty.';
 COMMENT ON COLUMN access_tokens."revoked_at" IS 'When it was created, when it expires, and when it was revoked; the last two may be empty.';
 COMMENT ON COLUMN access_tokens."last_used_at" IS 'When it was last used, to the minute.';
+COMMENT ON COLUMN access_tokens."grant_id" IS 'The connection that it belongs to; empty for a token that a person made.';
+COMMENT ON COLUMN oauth_grants."id" IS 'What pgengram connection revoke takes.';
+COMMENT ON COLUMN oauth_grants."client_id" IS 'Which program: its id, what it calls itself, and the host of the document about it; empty for one that registered itself.';
+COMMENT ON COLUMN oauth_grants."client_name" IS 'Which program: its id, what it calls itself, and the host of the document about it; empty for one that registered itself.';
+COMMENT ON COLUMN oauth_grants."client_host" IS 'Which program: its id, what it calls itself, and the host of the document about it; empty for one that registered itself.';
+COMMENT ON COLUMN oauth_grants."redirect_host" IS 'Where its answers go.';
+COMMENT ON COLUMN oauth_grants."namespace" IS 'What it may use: read-only or read-write, and at which address.';
+COMMENT ON COLUMN oauth_grants."scope" IS 'What it may use: read-only or read-write, and at which address.';
+COMMENT ON COLUMN oauth_grants."resource" IS 'What it may use: read-only or read-write, and at which address.';
+COMMENT ON COLUMN oauth_grants."generation" IS 'Which refresh token is the present one and which was before it, and since when.';
+COMMENT ON COLUMN oauth_grants."refresh_hash" IS 'Which refresh token is the present one and which was before it, and since when.';
+COMMENT ON COLUMN oauth_grants."previous_hash" IS 'Which refresh token is the present one and which was before it, and since when.';
+COMMENT ON COLUMN oauth_grants."rotated_at" IS 'Which refresh token is the present one and which was before it, and since when.';
+COMMENT ON COLUMN oauth_grants."created_at" IS 'When it began, ends at the latest, and was ended.';
+COMMENT ON COLUMN oauth_grants."expires_at" IS 'When it began, ends at the latest, and was ended.';
+COMMENT ON COLUMN oauth_grants."revoked_at" IS 'When it began, ends at the latest, and was ended.';
+COMMENT ON COLUMN oauth_requests."id_hash" IS 'The page and the browser that it was opened in.';
+COMMENT ON COLUMN oauth_requests."cookie_hash" IS 'The page and the browser that it was opened in.';
+COMMENT ON COLUMN oauth_requests."asked" IS 'What the program asks for, and where its answer goes.';
+COMMENT ON COLUMN oauth_requests."tries" IS 'How many wrong codes were typed.';
+COMMENT ON COLUMN oauth_requests."expires_at" IS 'When the page is over.';
+COMMENT ON COLUMN oauth_requests."code_hash" IS 'The authorization code, and the connection that it is for.';
+COMMENT ON COLUMN oauth_requests."code_expires_at" IS 'The authorization code, and the connection that it is for.';
+COMMENT ON COLUMN oauth_requests."code_used_at" IS 'The authorization code, and the connection that it is for.';
+COMMENT ON COLUMN oauth_requests."grant_id" IS 'The authorization code, and the connection that it is for.';
+COMMENT ON COLUMN pairing_codes."code_hash" IS 'The code of pgengram pair.';
+COMMENT ON COLUMN pairing_codes."namespace" IS 'What it allows.';
+COMMENT ON COLUMN pairing_codes."may_write" IS 'What it allows.';
+COMMENT ON COLUMN pairing_codes."tries" IS 'How many wrong codes were typed while it waited.';
+COMMENT ON COLUMN pairing_codes."expires_at" IS 'When it is over.';
+COMMENT ON COLUMN server_keys."purpose" IS 'What the key is for, and its 32 bytes.';
+COMMENT ON COLUMN server_keys."secret" IS 'What the key is for, and its 32 bytes.';
+COMMENT ON COLUMN access_events."id" IS 'The order, the time, and what happened.';
+COMMENT ON COLUMN access_events."at" IS 'The order, the time, and what happened.';
+COMMENT ON COLUMN access_events."event" IS 'The order, the time, and what happened.';
+COMMENT ON COLUMN access_events."namespace" IS 'What it was about.';
+COMMENT ON COLUMN access_events."client_host" IS 'What it was about.';
+COMMENT ON COLUMN access_events."redirect_host" IS 'What it was about.';
+COMMENT ON COLUMN access_events."scope" IS 'What it was about.';
+COMMENT ON COLUMN access_events."grant_id" IS 'What it was about.';
 COMMENT ON COLUMN deletion_log."former_namespace_id" IS 'id and created_at of the namespace, because a restore may give the id to another one.';
 COMMENT ON COLUMN deletion_log."namespace_since" IS 'id and created_at of the namespace, because a restore may give the id to another one.';
 COMMENT ON COLUMN deletion_log."memory_id" IS 'Which memory, or empty for the whole namespace.';

@@ -55,6 +55,12 @@ INSERT INTO sync_settings (namespace_id, secret, folder, device, device_name)
 INSERT INTO sync_changes SELECT namespace_id, 'memory', id::text, now(), false FROM memories WHERE type = 'semantic';
 INSERT INTO sync_documents SELECT namespace_id, 'memory', id::text, '{}' FROM memories WHERE type = 'semantic';
 INSERT INTO sync_files SELECT id, '00', 'device.sync', '1-1' FROM namespaces;
+INSERT INTO oauth_grants (id, client_id, client_name, client_host, redirect_host, namespace, scope, resource, expires_at)
+  VALUES ('ab', 'https://claude.ai/x', 'Claude', 'claude.ai', 'claude.ai', 'default', 'read-only', 'https://memory.example.org/mcp', now());
+INSERT INTO oauth_requests (id_hash, cookie_hash, asked, expires_at) VALUES ('\\x00', '\\x00', '{}', now());
+INSERT INTO pairing_codes (code_hash, namespace, may_write, expires_at) VALUES ('\\x00', 'default', true, now());
+INSERT INTO server_keys VALUES ('tokens', '\\x00');
+INSERT INTO access_events (event) VALUES ('pairing_opened');
 INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds)
   SELECT namespace_id, id, 'claude-code', 's-1', 1, 'SessionStart', 12, 34 FROM memories WHERE type = 'semantic'
 """
