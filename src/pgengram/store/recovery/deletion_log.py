@@ -38,8 +38,15 @@ SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.former_nam
 WHERE new.memory_id IS NULL OR EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
 """
 SEEING_ALL: Final = "SELECT set_config('pgengram.maintenance', 'on', true)"  # as the tables' owner
-REVOKED: Final = "SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL"
-REVOKE: Final = "UPDATE access_tokens SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL"
+# With the tokens, the connections that would be given new ones.
+REVOKED: Final = """
+SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL
+UNION ALL SELECT revoked_at, id FROM oauth_grants WHERE revoked_at IS NOT NULL
+"""
+REVOKE: Final = (
+    "UPDATE access_tokens SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL",
+    "UPDATE oauth_grants SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL",
+)
 
 
 @dataclass(slots=True)
@@ -47,7 +54,7 @@ class Gone:
     """What a store has erased and revoked.
 
     rows: of the list of deletion_log, as they are stored.
-    revoked: when and which access tokens were revoked.
+    revoked: when and which access tokens and connections were revoked.
     """
 
     rows: list[tuple[int, datetime, UUID | None, datetime]] = field(default_factory=list)
@@ -86,7 +93,7 @@ def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
     """
     with psycopg.connect(url) as connection:
         connection.execute(SEEING_ALL)
-        tokens = sum(connection.execute(REVOKE, one).rowcount for one in before.revoked)
+        tokens = sum(connection.execute(revoke, one).rowcount for revoke in REVOKE for one in before.revoked)
         columns = [list(column) for column in zip(*before.rows, strict=True)]
         there = connection.execute(ADD, columns).fetchall() if columns else []
     names = {name for name, memory_id in there if memory_id is None}
