@@ -122,7 +122,7 @@ def checked_url(url: str) -> None:
         parts = urlsplit(url)
         port = parts.port
     except ValueError:
-        raise InvalidClient("its id is no URL") from None
+        raise InvalidClient("its id isn't a URL") from None
     plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_BYTES // 16
     if not plain or parts.scheme != "https" or not parts.hostname or port not in (None, 443):
         raise InvalidClient("its id is not an https URL")

@@ -55,7 +55,7 @@ def cited(id_: str) -> Response:
     there is such a memory.
     """
     if not MEMORY_ID.fullmatch(id_):
-        return shown(404, title="There is nothing here", text="This is no address of a memory.")
+        return shown(404, title="There is nothing here", text="This address belongs to no memory.")
     return shown(
         200,
         title="A memory of pgengram",

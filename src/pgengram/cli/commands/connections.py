@@ -25,7 +25,7 @@ async def pair(
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a code that lets one program in, when you type it on the page that the program opened. It is good for ten minutes, once.
+    """Print a code that lets one program in, when you type it on the page that the program opened. It is valid for ten minutes, once.
 
     Example: `pgengram pair`
     """
@@ -36,7 +36,7 @@ async def pair(
         print_json({"code": code, "namespace": namespace or settings.namespace, "read_only": read_only})
         return
     say(code)
-    note("Type it on the page that the program opened. It is good for ten minutes, once.")
+    note("Type it on the page that the program opened. It is valid for ten minutes, once.")
 
 
 @connection.command(name="list")
