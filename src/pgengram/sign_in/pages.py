@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from pgengram.sign_in.clients import LOOPBACK
 from pgengram.sign_in.requests import UNSTORED
-from pgengram.store.clients.connections import Asked
+from pgengram.store.clients.asked import Asked
 
 MEMORY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Not no-referrer: browsers would name no origin with the form, and it could not be told from one of another page.

@@ -35,7 +35,8 @@ from pgengram.sign_in.requests import (
     parameters,
 )
 from pgengram.store.clients import connections
-from pgengram.store.clients.connections import Asked, Connections, Tokens
+from pgengram.store.clients.asked import Asked, Tokens
+from pgengram.store.clients.connections import Connections
 from pgengram.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -13,7 +13,6 @@ import hmac
 import secrets
 from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
-from dataclasses import dataclass
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -21,18 +20,17 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from pgengram.errors import NotFound, NotReady
+from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Scope, Tokens
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
     from pgengram.store.store import Store
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
-Scope = Literal["read-only", "read-write"]
 
 REQUEST_LIFE: Final = timedelta(minutes=10)
 CODE_LIFE: Final = timedelta(seconds=60)
 PAIRING_LIFE: Final = timedelta(minutes=10)
-ACCESS_LIFE: Final = timedelta(hours=24)
 IDLE_LIFE: Final = timedelta(days=60)
 GRANT_LIFE: Final = timedelta(days=365)
 REPLAY: Final = timedelta(seconds=120)  # within which an old refresh token gives the same new tokens again
@@ -81,9 +79,6 @@ USE_PAIRING: Final = """
 DELETE FROM pairing_codes WHERE code_hash = %(code_hash)s AND expires_at > now() AND tries < %(tries)s RETURNING namespace, may_write
 """
 MISS_PAIRING: Final = "UPDATE pairing_codes SET tries = tries + 1"
-HAS_PAIRING: Final = (
-    "SELECT EXISTS (SELECT 1 FROM pairing_codes WHERE expires_at > now() AND tries < %(tries)s) AS waits"
-)
 ADD_GRANT: Final = """
 INSERT INTO oauth_grants (id, client_id, client_name, client_host, redirect_host, namespace, scope, resource, expires_at)
 VALUES (%(id)s, %(client_id)s, %(client_name)s, %(client_host)s, %(redirect_host)s, %(namespace)s, %(scope)s, %(resource)s,
@@ -130,35 +125,6 @@ Event = Literal[
     "pairing_opened", "consent_shown", "consent_given", "consent_denied", "wrong_code", "token_issued", "token_refreshed",
     "code_used_again", "refresh_used_again", "revoked", "client_refused",
 ]  # fmt: skip
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """What a program asks for: who it is, where its answer goes, and what the answer is bound to."""
-
-    client_id: str
-    client_name: str
-    client_host: str
-    redirect_uri: str
-    redirect_host: str
-    challenge: str
-    resource: str
-    state: str | None
-    may_write: bool
-
-    def as_json(self) -> dict[str, Any]:
-        """Return it as JSON has it."""
-        return {name: getattr(self, name) for name in self.__slots__}
-
-
-@dataclass(frozen=True, slots=True)
-class Tokens:
-    """What a program is given: an access token for some time, and one for the next."""
-
-    access: str
-    refresh: str
-    scope: Scope
-    lifetime: timedelta = ACCESS_LIFE
 
 
 def hashed(text: str) -> bytes:
