@@ -33,9 +33,8 @@ def read(source: Source) -> Read:
 
 
 def _turns(record: Record) -> Iterator[Said | Left]:
-    raw = record.value
-    nodes = raw.get("mapping") if isinstance(raw, dict) else None
-    id_ = raw.get("conversation_id") or raw.get("id") if isinstance(raw, dict) else None
+    raw = mapping(record.value)
+    nodes, id_ = raw.get("mapping"), raw.get("conversation_id") or raw.get("id")
     if not isinstance(nodes, dict) or not id_:
         yield Left(record.place, "it is not a conversation of ChatGPT")
         return
@@ -52,19 +51,24 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     for number, (name, message) in enumerate(messages):
         time = times[number] or time
         place = f"{record.place}, message {name}"
-        role, text = _said(message)
-        if finished := works.finished_in(number):
-            role, text = "assistant", "\n\n".join(finished.values())
-        outdated = not finished and number in works.changed
-        left_canvas = name not in shown and str(message.get("recipient")).startswith("canmore.")
-        if outdated or left_canvas:  # an earlier export may have had the canvas as it was then
-            role = "assistant"
+        role, text, outdated = _as_it_stands(message, number, works, is_shown=name in shown)
         if not role and name not in shown:
             yield Left(place, EDITED, by_design=True)
         else:
             yield said_or_left(
                 place, conversation, number, role, text, time, id_=name, withdrawn=outdated or name not in shown
             )
+
+
+def _as_it_stands(message: Mapping[str, Any], number: int, works: Works, *, is_shown: bool) -> tuple[str, str, bool]:
+    """Return who said a message, its text or the canvas that it finished, and whether a later state replaced that one."""
+    role, text = _said(message)
+    if finished := works.finished_in(number):
+        return "assistant", "\n\n".join(finished.values()), False
+    outdated = number in works.changed
+    left_canvas = not is_shown and str(message.get("recipient")).startswith("canmore.")
+    # An earlier export may have had the canvas as it was then.
+    return ("assistant" if outdated or left_canvas else role), text, outdated
 
 
 def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:

@@ -7,7 +7,9 @@ was written in it (an artifact, a file) is kept whole, as it was at the end, bes
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
@@ -46,43 +48,66 @@ def read(source: Source) -> Read:
 
 def _turns(record: Record) -> Iterator[Said | Left]:
     raw = record.value
-    project = raw.get("project") if isinstance(raw.get("project"), dict) else {}
     order = _in_order([moment(mapping(one).get("created_at")) for one in raw["chat_messages"]])
     messages = [mapping(raw["chat_messages"][at]) for at in order]
-    times = [moment(one.get("created_at")) for one in messages]
+    tree = _tree(record, messages)
+    time = tree.conversation.began_at
+    for number, message in enumerate(messages):
+        place = f"{record.place}, message {order[number] + 1}"
+        time = moment(message.get("created_at")) or time
+        yield from tree.turns_of(number, message, place, time) if message else [Left(place, "it is not a JSON object")]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tree:
+    """One conversation with all its branches.
+
+    has_names: whether each message has a name of its own, so that branches can be told apart.
+    withdrawn: the positions of the messages that were edited, or answered again, later.
+    works: what was written on the branch that stands; of_all_branches: on any branch.
+    """
+
+    conversation: Conversation
+    has_names: bool
+    withdrawn: set[int]
+    works: Works
+    of_all_branches: Works
+
+    def turns_of(
+        self, number: int, message: Mapping[str, Any], place: str, time: datetime | None
+    ) -> Iterator[Said | Left]:
+        """Yield what a message says, the works that it finished, and those of which it was once the last state."""
+        make = partial(said_or_left, place, self.conversation, number)
+        is_withdrawn = number in self.withdrawn
+        id_ = message["uuid"] if self.has_names else ""
+        work_id = id_ or f"{self.conversation.id} {number}"
+        role, text = _said(message)
+        if role != "tool" or number not in self.works.changed:
+            yield make(role, text, time, id_=id_, withdrawn=is_withdrawn)
+        for name, work in self.works.finished_in(number).items():
+            yield make("assistant", work, time, id_=f"{work_id} {name}")
+        changed = self.of_all_branches.changed
+        outdated = changed.get(number, []) if is_withdrawn else self.works.outdated_in(number)
+        for name in dict.fromkeys(outdated):  # an earlier export may have had it as it was then
+            yield make("assistant", name, time, id_=f"{work_id} {name}", withdrawn=True)
+
+
+def _tree(record: Record, messages: Sequence[Mapping[str, Any]]) -> _Tree:
+    raw = record.value
+    times = (moment(one.get("created_at")) for one in messages)
     as_of = max(filter(None, (moment(raw.get("updated_at")), *times)), default=None)
-    time = moment(raw.get("created_at"))
     conversation = Conversation(
-        SYSTEM, str(raw.get("uuid") or record.place), project.get("name") or None, title=raw.get("name") or None,
-        as_of=as_of, began_at=time,
+        SYSTEM, str(raw.get("uuid") or record.place), mapping(raw.get("project")).get("name") or None,
+        title=raw.get("name") or None, as_of=as_of, began_at=moment(raw.get("created_at")),
     )  # fmt: skip
-    named = len({one.get("uuid") for one in messages} - {None, ""}) == len(messages)
-    left = _left(raw, messages) if named else set()
+    has_names = len({one.get("uuid") for one in messages} - {None, ""}) == len(messages)
+    left = _left(raw, messages) if has_names else set()
     works, of_all_branches = Works(), Works()
     for number, message in enumerate(messages):
         of_all_branches.take(number, message.get("content"))
         if number not in left:
             works.take(number, message.get("content"))
-    for number, message in enumerate(messages):
-        place = f"{record.place}, message {order[number] + 1}"
-        if not message:
-            yield Left(place, "it is not a JSON object")
-            continue
-        time = times[number] or time
-        id_ = message["uuid"] if named else ""
-        work_id = id_ or f"{conversation.id} {number}"
-        role, text = _said(message)
-        if role != "tool" or number not in works.changed:
-            yield said_or_left(
-                place, conversation, number, role, text, time, id_=id_, withdrawn=number in left
-            )  # fmt: skip
-        for name, work in works.finished_in(number).items():
-            yield said_or_left(place, conversation, number, "assistant", work, time, id_=f"{work_id} {name}")
-        outdated = of_all_branches.changed.get(number, []) if number in left else works.outdated_in(number)
-        for name in dict.fromkeys(outdated):  # an earlier export may have had it as it was then
-            yield said_or_left(
-                place, conversation, number, "assistant", name, time, id_=f"{work_id} {name}", withdrawn=True
-            )
+    return _Tree(conversation, has_names, left, works, of_all_branches)
 
 
 def _in_order(times: Sequence[datetime | None]) -> list[int]:
