@@ -55,8 +55,8 @@ COMMENT ON COLUMN memories."session_id" IS 'The conversation it belongs to, and 
 COMMENT ON COLUMN memories."session_sequence" IS 'After 30 idle minutes a new one begins.';
 COMMENT ON COLUMN memories."speaker" IS 'Who said it.';
 COMMENT ON COLUMN memories."user" IS 'Who it is about or for.';
-COMMENT ON COLUMN memories."voice" IS 'Who is speaking, in lower case, even if only the text says so.';
-COMMENT ON COLUMN memories."traits" IS 'Properties of the text as a turn of a conversation, as bits: mentions a time, contains a digit, a name or a question, ends with a question, belongs to a named conversation.';
+COMMENT ON COLUMN memories."speaker_key" IS 'Who is speaking, in lower case, even if only the text says so.';
+COMMENT ON COLUMN memories."turn_features" IS 'Properties of the text as a turn of a conversation, as bits: mentions a time, contains a digit, a name or a question, ends with a question, belongs to a named conversation.';
 COMMENT ON COLUMN memories."project" IS 'The project it belongs to.';
 COMMENT ON COLUMN memories."collection" IS 'Any other grouping.';
 COMMENT ON COLUMN memories."confidence" IS 'How certain it is, 0 to 1. The default is 0.8 for semantic memories and 0.7 for strategic ones.';

@@ -27,16 +27,10 @@ def migrate_on(connection: Connection, *, changes: bool, at_once: bool) -> None:
     """Run each migration in a transaction of its own, so that a killed run goes on where it stopped; all of them in one
     where there is no store yet.
     """
-    if changes:
-        migrate.adopt(connection)
-        connection.commit()
-    found = place.look(connection.connection.driver_connection)
-    connection.rollback()
-    former = found.schema is None and found.former_schema is not None
     context.configure(
         connection=connection,
         target_metadata=metadata,
-        version_table=place.FORMER if former else VERSION_TABLE,
+        version_table=VERSION_TABLE,
         transaction_per_migration=not at_once,
         include_object=declared,
         compare_type=True,

@@ -1,4 +1,4 @@
--- What the migrations do to an empty database. Written by tests/store/dump_release.py; a test compares.
+-- What the migrations do to an empty database. Written by tests/store/write_schema.py; a test compares.
 CREATE TABLE pgengram_version (
 	version_num VARCHAR(32) NOT NULL, 
 	CONSTRAINT pgengram_version_pkc PRIMARY KEY (version_num)
@@ -6,10 +6,54 @@ CREATE TABLE pgengram_version (
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'vector') THEN CREATE EXTENSION vector; END IF;
 END $$;
+CREATE FUNCTION pgengram_turn_terms(body text) RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- What a turn is found by: the first 32 bits of the MD5 of each stem of its first 50,000 characters.
+  SELECT coalesce(array_agg(DISTINCT ('x' || left(md5(word), 8))::bit(32)::integer), '{}')
+  FROM (
+    SELECT unnest(tsvector_to_array(to_tsvector('pg_catalog.english'::regconfig,
+      regexp_replace(left(body, 50000), '[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]+', ' ', 'g'))))
+    UNION ALL
+    SELECT first || second
+    FROM (SELECT c AS first, lead(c, 1, '') OVER (ORDER BY n) AS second
+          FROM unnest(string_to_array(left(body, 50000), NULL)) WITH ORDINALITY AS t(c, n)
+          WHERE body ~ '[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]') AS pairs
+    WHERE first || second ~ '^[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]{2}$') AS found(word)
+$$;
+CREATE TABLE namespaces (
+  id INTEGER GENERATED ALWAYS AS IDENTITY,
+  name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT namespaces_pkey PRIMARY KEY (id),
+  CONSTRAINT namespaces_name_key UNIQUE (name)
+);
+CREATE TABLE server_keys (
+  purpose TEXT NOT NULL,
+  secret BYTEA NOT NULL,
+  CONSTRAINT server_keys_pkey PRIMARY KEY (purpose)
+);
+CREATE TABLE access_events (
+  id BIGINT GENERATED ALWAYS AS IDENTITY,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  event TEXT NOT NULL,
+  namespace TEXT,
+  client_host TEXT,
+  redirect_host TEXT,
+  scope TEXT,
+  grant_id TEXT,
+  CONSTRAINT access_events_pkey PRIMARY KEY (id)
+);
 CREATE UNLOGGED TABLE client_rates (
   client BYTEA NOT NULL,
   paid_at TIMESTAMP WITH TIME ZONE NOT NULL,
   CONSTRAINT client_rates_pkey PRIMARY KEY (client)
+);
+CREATE TABLE deletion_log (
+  former_namespace_id INTEGER NOT NULL,
+  namespace_since TIMESTAMP WITH TIME ZONE NOT NULL,
+  memory_id UUID,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT deletion_log_former_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (former_namespace_id, namespace_since, memory_id)
 );
 CREATE TABLE decay_classes (
   rate_per_day DOUBLE PRECISION NOT NULL CONSTRAINT decay_classes_rate_per_day_check CHECK (rate_per_day >= 0),
@@ -31,14 +75,15 @@ CREATE TABLE embedding_models (
   CONSTRAINT embedding_models_pkey PRIMARY KEY (id),
   CONSTRAINT embedding_models_name_key UNIQUE (name)
 );
-CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE state = 'active';
 CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE state = 'filling';
-CREATE TABLE deletion_log (
-  former_namespace_id INTEGER NOT NULL,
-  namespace_since TIMESTAMP WITH TIME ZONE NOT NULL,
-  memory_id UUID,
-  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT deletion_log_former_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (former_namespace_id, namespace_since, memory_id)
+CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE state = 'active';
+CREATE TABLE memory_posting_lists (
+  namespace_id INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  segment INTEGER NOT NULL,
+  memory_ids UUID[] NOT NULL,
+  measures INTEGER[] NOT NULL,
+  CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment)
 );
 CREATE TABLE memory_history (
   namespace_id INTEGER NOT NULL,
@@ -51,35 +96,35 @@ CREATE TABLE memory_history (
   at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   CONSTRAINT memory_history_pkey PRIMARY KEY (namespace_id, memory_id, version)
 );
-CREATE TABLE memory_posting_lists (
-  namespace_id INTEGER NOT NULL,
-  term INTEGER NOT NULL,
-  segment INTEGER NOT NULL,
-  memory_ids UUID[] NOT NULL,
-  measures INTEGER[] NOT NULL,
-  CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment)
-);
-CREATE TABLE namespaces (
-  id INTEGER GENERATED ALWAYS AS IDENTITY,
-  name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT namespaces_pkey PRIMARY KEY (id),
-  CONSTRAINT namespaces_name_key UNIQUE (name)
-);
-CREATE TABLE access_tokens (
+CREATE TABLE oauth_grants (
   id TEXT NOT NULL,
-  secret_hash BYTEA NOT NULL,
-  name TEXT NOT NULL CONSTRAINT access_tokens_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  client_id TEXT NOT NULL,
+  client_name TEXT NOT NULL,
+  client_host TEXT NOT NULL,
+  redirect_host TEXT NOT NULL,
   namespace TEXT NOT NULL,
-  scope TEXT NOT NULL CONSTRAINT access_tokens_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  scope TEXT NOT NULL CONSTRAINT oauth_grants_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  resource TEXT NOT NULL,
+  generation INTEGER DEFAULT 0 NOT NULL,
+  refresh_hash BYTEA,
+  previous_hash BYTEA,
+  rotated_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE,
-  last_used_at TIMESTAMP WITH TIME ZONE,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
   revoked_at TIMESTAMP WITH TIME ZONE,
-  CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
-  CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+  CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
+  CONSTRAINT oauth_grants_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 );
-CREATE INDEX access_tokens_of_namespace ON access_tokens (namespace);
+CREATE INDEX oauth_grants_of_namespace ON oauth_grants (namespace);
+CREATE TABLE pairing_codes (
+  code_hash BYTEA NOT NULL,
+  namespace TEXT NOT NULL,
+  may_write BOOLEAN NOT NULL,
+  tries INTEGER DEFAULT 0 NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
+  CONSTRAINT pairing_codes_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+);
 CREATE TABLE memories (
   namespace_id INTEGER NOT NULL,
   id UUID NOT NULL,
@@ -95,8 +140,8 @@ CREATE TABLE memories (
   session_id TEXT,
   session_sequence BIGINT,
   speaker TEXT,
-  voice TEXT,
-  traits SMALLINT DEFAULT 0 NOT NULL,
+  speaker_key TEXT,
+  turn_features SMALLINT DEFAULT 0 NOT NULL,
   "user" TEXT,
   project TEXT,
   collection TEXT,
@@ -119,32 +164,32 @@ CREATE TABLE memories (
   CONSTRAINT memories_pkey PRIMARY KEY (namespace_id, id),
   CONSTRAINT memories_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 );
-CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_hash) WHERE status = 'active';
-CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) WHERE collection IS NOT NULL;
-CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
-CREATE INDEX memories_by_occurrence ON memories (namespace_id, (CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END));
-CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL;
-CREATE INDEX memories_by_session ON memories (namespace_id, session_id, session_sequence);
-CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id);
 CREATE INDEX memories_by_time ON memories (namespace_id, created_at);
-CREATE INDEX memories_by_user ON memories (namespace_id, "user", id) WHERE "user" IS NOT NULL;
+CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) WHERE collection IS NOT NULL;
+CREATE INDEX memories_by_occurrence ON memories (namespace_id, (CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END));
 CREATE INDEX memories_hidden ON memories (namespace_id, status, expires_at, id) WHERE status <> 'active' OR expires_at IS NOT NULL;
-CREATE TABLE memory_beliefs (
+CREATE INDEX memories_by_user ON memories (namespace_id, "user", id) WHERE "user" IS NOT NULL;
+CREATE INDEX memories_by_session ON memories (namespace_id, session_id, session_sequence);
+CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_hash) WHERE status = 'active';
+CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL;
+CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
+CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id);
+CREATE TABLE memory_tag_synonyms (
   namespace_id INTEGER NOT NULL,
-  id UUID NOT NULL,
-  category TEXT NOT NULL,
-  belief TEXT NOT NULL,
-  belief_hash BYTEA NOT NULL,
-  confidence DOUBLE PRECISION DEFAULT 0.8 NOT NULL CONSTRAINT memory_beliefs_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
-  stability DOUBLE PRECISION DEFAULT 0.5 NOT NULL CONSTRAINT memory_beliefs_stability_check CHECK (stability >= 0 AND stability <= 1),
-  emotional_valence DOUBLE PRECISION DEFAULT 0.0 NOT NULL CONSTRAINT memory_beliefs_emotional_valence_check CHECK (emotional_valence >= -1 AND emotional_valence <= 1),
-  details JSONB DEFAULT '{}'::jsonb NOT NULL,
-  version INTEGER DEFAULT 1 NOT NULL,
+  alias TEXT NOT NULL,
+  tag TEXT NOT NULL,
+  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias),
+  CONSTRAINT memory_tag_synonyms_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE TABLE memory_confirmations (
+  namespace_id INTEGER NOT NULL,
+  token_hash BYTEA NOT NULL,
+  action TEXT NOT NULL,
+  arguments JSONB NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_beliefs_pkey PRIMARY KEY (namespace_id, id),
-  CONSTRAINT memory_beliefs_namespace_id_belief_hash_key UNIQUE (namespace_id, belief_hash),
-  CONSTRAINT memory_beliefs_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash),
+  CONSTRAINT memory_confirmations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 );
 CREATE TABLE memory_clusters (
   namespace_id INTEGER NOT NULL,
@@ -165,16 +210,6 @@ CREATE TABLE memory_clusters (
   CONSTRAINT memory_clusters_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id),
   CONSTRAINT memory_clusters_model_id_fkey FOREIGN KEY(model_id) REFERENCES embedding_models (id)
 );
-CREATE TABLE memory_confirmations (
-  namespace_id INTEGER NOT NULL,
-  token_hash BYTEA NOT NULL,
-  action TEXT NOT NULL,
-  arguments JSONB NOT NULL,
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash),
-  CONSTRAINT memory_confirmations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
-);
 CREATE TABLE memory_identities (
   namespace_id INTEGER NOT NULL,
   id UUID NOT NULL,
@@ -191,12 +226,122 @@ CREATE TABLE memory_identities (
   CONSTRAINT memory_identities_pkey PRIMARY KEY (namespace_id, id),
   CONSTRAINT memory_identities_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 );
-CREATE TABLE memory_tag_synonyms (
+CREATE TABLE memory_beliefs (
   namespace_id INTEGER NOT NULL,
-  alias TEXT NOT NULL,
-  tag TEXT NOT NULL,
-  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias),
-  CONSTRAINT memory_tag_synonyms_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+  id UUID NOT NULL,
+  category TEXT NOT NULL,
+  belief TEXT NOT NULL,
+  belief_hash BYTEA NOT NULL,
+  confidence DOUBLE PRECISION DEFAULT 0.8 NOT NULL CONSTRAINT memory_beliefs_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
+  stability DOUBLE PRECISION DEFAULT 0.5 NOT NULL CONSTRAINT memory_beliefs_stability_check CHECK (stability >= 0 AND stability <= 1),
+  emotional_valence DOUBLE PRECISION DEFAULT 0.0 NOT NULL CONSTRAINT memory_beliefs_emotional_valence_check CHECK (emotional_valence >= -1 AND emotional_valence <= 1),
+  details JSONB DEFAULT '{}'::jsonb NOT NULL,
+  version INTEGER DEFAULT 1 NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_beliefs_pkey PRIMARY KEY (namespace_id, id),
+  CONSTRAINT memory_beliefs_namespace_id_belief_hash_key UNIQUE (namespace_id, belief_hash),
+  CONSTRAINT memory_beliefs_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE TABLE conversations (
+  namespace_id INTEGER NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  project TEXT,
+  transcript TEXT,
+  read_to INTEGER DEFAULT -1 NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  title TEXT,
+  imported BOOLEAN DEFAULT false NOT NULL,
+  forked_from TEXT,
+  as_of TIMESTAMP WITH TIME ZONE,
+  kept_from TIMESTAMP WITH TIME ZONE,
+  began_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT conversations_pkey PRIMARY KEY (namespace_id, client, conversation),
+  CONSTRAINT conversations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE INDEX conversations_by_time ON conversations (namespace_id, at);
+CREATE TABLE conversation_settings (
+  namespace_id INTEGER NOT NULL,
+  keeps BOOLEAN DEFAULT true NOT NULL,
+  keep_days INTEGER DEFAULT 90 NOT NULL CONSTRAINT conversation_settings_keep_days_check CHECK (keep_days >= 1 AND keep_days <= 3650),
+  CONSTRAINT conversation_settings_pkey PRIMARY KEY (namespace_id),
+  CONSTRAINT conversation_settings_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE TABLE sync_settings (
+  namespace_id INTEGER NOT NULL,
+  secret BYTEA NOT NULL,
+  folder TEXT NOT NULL,
+  device TEXT NOT NULL,
+  device_name TEXT NOT NULL,
+  writers TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  since TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  problem TEXT,
+  failed_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT sync_settings_pkey PRIMARY KEY (namespace_id),
+  CONSTRAINT sync_settings_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE TABLE sync_changes (
+  namespace_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at TIMESTAMP WITH TIME ZONE NOT NULL,
+  uses BOOLEAN NOT NULL,
+  CONSTRAINT sync_changes_pkey PRIMARY KEY (namespace_id, kind, key),
+  CONSTRAINT sync_changes_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE TABLE sync_documents (
+  namespace_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  state JSONB NOT NULL,
+  disputed BOOLEAN DEFAULT false NOT NULL,
+  waits BOOLEAN DEFAULT false NOT NULL,
+  CONSTRAINT sync_documents_pkey PRIMARY KEY (namespace_id, kind, key),
+  CONSTRAINT sync_documents_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE INDEX sync_documents_disputed ON sync_documents (namespace_id, kind, key) WHERE disputed;
+CREATE INDEX sync_documents_waiting ON sync_documents (namespace_id, kind, key) WHERE waits;
+CREATE TABLE sync_files (
+  namespace_id INTEGER NOT NULL,
+  device TEXT NOT NULL,
+  name TEXT NOT NULL,
+  mark TEXT NOT NULL,
+  written BOOLEAN DEFAULT false NOT NULL,
+  problem TEXT,
+  CONSTRAINT sync_files_pkey PRIMARY KEY (namespace_id, device, name),
+  CONSTRAINT sync_files_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE TABLE access_tokens (
+  id TEXT NOT NULL,
+  secret_hash BYTEA NOT NULL,
+  name TEXT NOT NULL CONSTRAINT access_tokens_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  namespace TEXT NOT NULL,
+  scope TEXT NOT NULL CONSTRAINT access_tokens_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE,
+  last_used_at TIMESTAMP WITH TIME ZONE,
+  revoked_at TIMESTAMP WITH TIME ZONE,
+  grant_id TEXT,
+  CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
+  CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE,
+  CONSTRAINT access_tokens_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+);
+CREATE INDEX access_tokens_of_namespace ON access_tokens (namespace);
+CREATE INDEX access_tokens_of_grant ON access_tokens (grant_id);
+CREATE TABLE oauth_requests (
+  id_hash BYTEA NOT NULL,
+  cookie_hash BYTEA NOT NULL,
+  asked JSONB NOT NULL,
+  tries INTEGER DEFAULT 0 NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  code_hash BYTEA,
+  code_expires_at TIMESTAMP WITH TIME ZONE,
+  code_used_at TIMESTAMP WITH TIME ZONE,
+  grant_id TEXT,
+  CONSTRAINT oauth_requests_pkey PRIMARY KEY (id_hash),
+  CONSTRAINT oauth_requests_code_hash_key UNIQUE (code_hash),
+  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
 );
 CREATE TABLE episodic_memories (
   namespace_id INTEGER NOT NULL,
@@ -210,105 +355,17 @@ CREATE TABLE episodic_memories (
   CONSTRAINT episodic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
   CONSTRAINT episodic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 );
-CREATE TABLE memory_activation (
+CREATE TABLE semantic_memories (
   namespace_id INTEGER NOT NULL,
   memory_id UUID NOT NULL,
-  importance DOUBLE PRECISION NOT NULL CONSTRAINT memory_activation_importance_check CHECK (importance >= 0 AND importance <= 1),
-  rate_per_day DOUBLE PRECISION NOT NULL,
-  started_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  last_accessed_at TIMESTAMP WITH TIME ZONE,
-  access_count INTEGER DEFAULT 0 NOT NULL,
-  reinforcement DOUBLE PRECISION,
-  used_at TIMESTAMP WITH TIME ZONE[],
-  use_weights REAL[],
-  relevance_anchor DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN reinforcement IS NULL THEN CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END WHEN importance = 0 THEN reinforcement ELSE greatest(CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END, reinforcement) + ln(1 + exp(greatest(-abs((CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END) - reinforcement), -700))) END) STORED NOT NULL,
-  CONSTRAINT memory_activation_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT memory_activation_uses_check CHECK (coalesce(cardinality(used_at), 0) = coalesce(cardinality(use_weights), 0)),
-  CONSTRAINT memory_activation_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_activation_rate_per_day_fkey FOREIGN KEY(rate_per_day) REFERENCES decay_classes (rate_per_day)
+  category TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  related_concepts TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  source_references JSONB,
+  contradictions JSONB,
+  last_validated TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT semantic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT semantic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 );
-CREATE INDEX memory_activation_rank ON memory_activation (namespace_id, rate_per_day, relevance_anchor DESC, memory_id);
-CREATE TABLE memory_belief_evidence (
-  namespace_id INTEGER NOT NULL,
-  belief_id UUID NOT NULL,
-  memory_id UUID NOT NULL,
-  supports BOOLEAN DEFAULT true NOT NULL,
-  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_belief_evidence_pkey PRIMARY KEY (namespace_id, belief_id, memory_id),
-  CONSTRAINT memory_belief_evidence_namespace_id_belief_id_fkey FOREIGN KEY(namespace_id, belief_id) REFERENCES memory_beliefs (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_belief_evidence_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-);
-CREATE INDEX memory_belief_evidence_by_memory ON memory_belief_evidence (namespace_id, memory_id);
-CREATE TABLE memory_cluster_activations (
-  namespace_id INTEGER NOT NULL,
-  cluster_id UUID NOT NULL,
-  id UUID NOT NULL,
-  context TEXT,
-  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_activations_strength_check CHECK (strength >= 0 AND strength <= 1),
-  session_id TEXT,
-  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_cluster_activations_pkey PRIMARY KEY (namespace_id, cluster_id, id),
-  CONSTRAINT memory_cluster_activations_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE
-);
-CREATE INDEX memory_cluster_activations_by_time ON memory_cluster_activations (namespace_id, at);
-CREATE TABLE memory_cluster_members (
-  namespace_id INTEGER NOT NULL,
-  cluster_id UUID NOT NULL,
-  memory_id UUID NOT NULL,
-  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_members_strength_check CHECK (strength >= 0 AND strength <= 1),
-  automatic BOOLEAN DEFAULT false NOT NULL,
-  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_cluster_members_pkey PRIMARY KEY (namespace_id, cluster_id, memory_id),
-  CONSTRAINT memory_cluster_members_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_cluster_members_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-);
-CREATE INDEX memory_cluster_members_by_memory ON memory_cluster_members (namespace_id, memory_id);
-CREATE TABLE memory_relationships (
-  namespace_id INTEGER NOT NULL,
-  from_id UUID NOT NULL,
-  to_id UUID NOT NULL,
-  type TEXT NOT NULL CONSTRAINT memory_relationships_type_check CHECK (length(type) >= 1 AND length(type) <= 64),
-  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_relationships_strength_check CHECK (strength >= 0 AND strength <= 1),
-  properties JSONB DEFAULT '{}'::jsonb NOT NULL,
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_relationships_pkey PRIMARY KEY (namespace_id, from_id, to_id, type),
-  CONSTRAINT memory_relationships_two_ends_check CHECK (from_id <> to_id),
-  CONSTRAINT memory_relationships_namespace_id_from_id_fkey FOREIGN KEY(namespace_id, from_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_relationships_namespace_id_to_id_fkey FOREIGN KEY(namespace_id, to_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-);
-CREATE INDEX memory_relationships_to ON memory_relationships (namespace_id, to_id, type);
-CREATE TABLE memory_tags (
-  namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  tag TEXT NOT NULL,
-  position SMALLINT NOT NULL,
-  CONSTRAINT memory_tags_pkey PRIMARY KEY (namespace_id, memory_id, tag),
-  CONSTRAINT memory_tags_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-);
-CREATE INDEX memory_tags_by_tag ON memory_tags (namespace_id, tag, memory_id);
-CREATE TABLE memory_vectors (
-  namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  model_id SMALLINT NOT NULL,
-  part SMALLINT NOT NULL,
-  embedding halfvec NOT NULL,
-  CONSTRAINT memory_vectors_pkey PRIMARY KEY (namespace_id, memory_id, model_id, part),
-  CONSTRAINT memory_vectors_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_vectors_model_id_fkey FOREIGN KEY(model_id) REFERENCES embedding_models (id)
-);
-CREATE TABLE memory_words (
-  namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  terms INTEGER[] NOT NULL,
-  counts SMALLINT[] NOT NULL,
-  length INTEGER NOT NULL,
-  segment INTEGER,
-  CONSTRAINT memory_words_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT memory_words_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-);
-CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment) WHERE segment > 0;
-CREATE INDEX memory_words_waiting ON memory_words (namespace_id, memory_id) WHERE segment IS NULL;
 CREATE TABLE procedural_memories (
   namespace_id INTEGER NOT NULL,
   memory_id UUID NOT NULL,
@@ -321,17 +378,6 @@ CREATE TABLE procedural_memories (
   average_duration INTERVAL,
   CONSTRAINT procedural_memories_pkey PRIMARY KEY (namespace_id, memory_id),
   CONSTRAINT procedural_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-);
-CREATE TABLE semantic_memories (
-  namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  category TEXT[] DEFAULT '{}'::text[] NOT NULL,
-  related_concepts TEXT[] DEFAULT '{}'::text[] NOT NULL,
-  source_references JSONB,
-  contradictions JSONB,
-  last_validated TIMESTAMP WITH TIME ZONE,
-  CONSTRAINT semantic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT semantic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 );
 CREATE TABLE strategic_memories (
   namespace_id INTEGER NOT NULL,
@@ -352,47 +398,156 @@ CREATE TABLE working_memories (
   CONSTRAINT working_memories_pkey PRIMARY KEY (namespace_id, memory_id),
   CONSTRAINT working_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 );
-CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
-LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-  -- A term is the first 32 bits of the MD5 of its stem: the same for ever, on every machine and version.
-  SELECT ('x' || left(md5(word), 8))::bit(32)::integer, least(sum(times), 32767)::smallint
-  FROM (SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('pg_catalog.english'::regconfig, body))
-        UNION ALL SELECT e, 1 FROM unnest(extra) AS e) AS words(word, times)
-  GROUP BY 1
-$$;
-CREATE FUNCTION pgengram_relevance(anchor double precision, rate_per_day double precision, at timestamptz)
-RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
-AS $$
-  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays. One
-  -- expression without FROM, so that PostgreSQL writes it into the statement that asks: a tenth of the cost of a call.
-  SELECT CASE WHEN anchor - rate_per_day * (date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - 20000) < -700 THEN 0.0
-    ELSE least(1.0, exp(anchor - rate_per_day * (date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - 20000))) END
-$$;
-INSERT INTO decay_classes VALUES (0.0), (0.001), (0.002), (0.003), (0.005), (0.01), (0.05);
-ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN;
-ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0;
-DO $$ BEGIN
-          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
-          END IF;
-        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
-        END $$;
-DO $$ BEGIN
-          IF current_setting('server_version_num')::integer < 160000 THEN
-            IF NOT pg_has_role(current_user, 'pgengram_app', 'MEMBER') THEN
-              EXECUTE format('GRANT pgengram_app TO %I', current_user);
-            END IF;
-          ELSIF NOT pg_has_role(current_user, 'pgengram_app', 'SET') THEN
-            EXECUTE format('GRANT pgengram_app TO %I WITH SET TRUE', current_user);
-          END IF;
-        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
-        END $$;
-DO $$ BEGIN
-          IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            EXECUTE format('GRANT USAGE ON SCHEMA %I TO pgengram_app', current_schema()); GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
-          END IF;
-        END $$;
+CREATE TABLE memory_activation (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  importance DOUBLE PRECISION NOT NULL CONSTRAINT memory_activation_importance_check CHECK (importance >= 0 AND importance <= 1),
+  rate_per_day DOUBLE PRECISION NOT NULL,
+  started_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  last_accessed_at TIMESTAMP WITH TIME ZONE,
+  access_count INTEGER DEFAULT 0 NOT NULL,
+  reinforcement DOUBLE PRECISION,
+  used_at TIMESTAMP WITH TIME ZONE[],
+  use_weights REAL[],
+  relevance_anchor DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN reinforcement IS NULL THEN CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END WHEN importance = 0 THEN reinforcement ELSE greatest(CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END, reinforcement) + ln(1 + exp(greatest(-abs((CASE WHEN importance > 0 THEN ln(importance) + rate_per_day * (extract(epoch FROM started_at AT TIME ZONE 'UTC')::double precision / 86400 - 20000) ELSE '-Infinity'::double precision END) - reinforcement), -700))) END) STORED NOT NULL,
+  CONSTRAINT memory_activation_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT memory_activation_uses_check CHECK (coalesce(cardinality(used_at), 0) = coalesce(cardinality(use_weights), 0)),
+  CONSTRAINT memory_activation_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_activation_rate_per_day_fkey FOREIGN KEY(rate_per_day) REFERENCES decay_classes (rate_per_day)
+);
+CREATE INDEX memory_activation_rank ON memory_activation (namespace_id, rate_per_day, relevance_anchor DESC, memory_id);
+CREATE TABLE memory_vectors (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  model_id SMALLINT NOT NULL,
+  part SMALLINT NOT NULL,
+  embedding halfvec NOT NULL,
+  CONSTRAINT memory_vectors_pkey PRIMARY KEY (namespace_id, memory_id, model_id, part),
+  CONSTRAINT memory_vectors_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_vectors_model_id_fkey FOREIGN KEY(model_id) REFERENCES embedding_models (id)
+);
+CREATE TABLE memory_words (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  terms INTEGER[] NOT NULL,
+  counts SMALLINT[] NOT NULL,
+  length INTEGER NOT NULL,
+  segment INTEGER,
+  CONSTRAINT memory_words_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT memory_words_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX memory_words_waiting ON memory_words (namespace_id, memory_id) WHERE segment IS NULL;
+CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment) WHERE segment > 0;
+CREATE TABLE memory_tags (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  tag TEXT NOT NULL,
+  position SMALLINT NOT NULL,
+  CONSTRAINT memory_tags_pkey PRIMARY KEY (namespace_id, memory_id, tag),
+  CONSTRAINT memory_tags_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX memory_tags_by_tag ON memory_tags (namespace_id, tag, memory_id);
+CREATE TABLE memory_relationships (
+  namespace_id INTEGER NOT NULL,
+  from_id UUID NOT NULL,
+  to_id UUID NOT NULL,
+  type TEXT NOT NULL CONSTRAINT memory_relationships_type_check CHECK (length(type) >= 1 AND length(type) <= 64),
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_relationships_strength_check CHECK (strength >= 0 AND strength <= 1),
+  properties JSONB DEFAULT '{}'::jsonb NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_relationships_pkey PRIMARY KEY (namespace_id, from_id, to_id, type),
+  CONSTRAINT memory_relationships_two_ends_check CHECK (from_id <> to_id),
+  CONSTRAINT memory_relationships_namespace_id_from_id_fkey FOREIGN KEY(namespace_id, from_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_relationships_namespace_id_to_id_fkey FOREIGN KEY(namespace_id, to_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX memory_relationships_to ON memory_relationships (namespace_id, to_id, type);
+CREATE TABLE memory_cluster_members (
+  namespace_id INTEGER NOT NULL,
+  cluster_id UUID NOT NULL,
+  memory_id UUID NOT NULL,
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_members_strength_check CHECK (strength >= 0 AND strength <= 1),
+  automatic BOOLEAN DEFAULT false NOT NULL,
+  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_cluster_members_pkey PRIMARY KEY (namespace_id, cluster_id, memory_id),
+  CONSTRAINT memory_cluster_members_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_cluster_members_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX memory_cluster_members_by_memory ON memory_cluster_members (namespace_id, memory_id);
+CREATE TABLE memory_cluster_activations (
+  namespace_id INTEGER NOT NULL,
+  cluster_id UUID NOT NULL,
+  id UUID NOT NULL,
+  context TEXT,
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_activations_strength_check CHECK (strength >= 0 AND strength <= 1),
+  session_id TEXT,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_cluster_activations_pkey PRIMARY KEY (namespace_id, cluster_id, id),
+  CONSTRAINT memory_cluster_activations_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX memory_cluster_activations_by_time ON memory_cluster_activations (namespace_id, at);
+CREATE TABLE memory_belief_evidence (
+  namespace_id INTEGER NOT NULL,
+  belief_id UUID NOT NULL,
+  memory_id UUID NOT NULL,
+  supports BOOLEAN DEFAULT true NOT NULL,
+  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_belief_evidence_pkey PRIMARY KEY (namespace_id, belief_id, memory_id),
+  CONSTRAINT memory_belief_evidence_namespace_id_belief_id_fkey FOREIGN KEY(namespace_id, belief_id) REFERENCES memory_beliefs (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_belief_evidence_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX memory_belief_evidence_by_memory ON memory_belief_evidence (namespace_id, memory_id);
+CREATE TABLE conversation_turns (
+  namespace_id INTEGER NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  role TEXT NOT NULL CONSTRAINT conversation_turns_role_check CHECK (role IN ('user', 'assistant', 'tool')),
+  text TEXT NOT NULL,
+  project TEXT,
+  time TIMESTAMP WITH TIME ZONE NOT NULL,
+  terms INTEGER[] GENERATED ALWAYS AS (pgengram_turn_terms(text)) STORED,
+  source_key BIGINT,
+  as_of TIMESTAMP WITH TIME ZONE,
+  copy_of BIGINT,
+  CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, number),
+  CONSTRAINT conversation_turns_namespace_id_client_conversation_fkey FOREIGN KEY(namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation) ON DELETE CASCADE
+);
+CREATE INDEX conversation_turns_by_time ON conversation_turns (namespace_id, time);
+CREATE INDEX conversation_turns_by_source ON conversation_turns (namespace_id, client, source_key);
+CREATE TABLE hidden_turns (
+  namespace_id INTEGER NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  source_key BIGINT NOT NULL,
+  withdrawn BOOLEAN NOT NULL,
+  digest TEXT NOT NULL,
+  role TEXT NOT NULL CONSTRAINT hidden_turns_role_check CHECK (role IN ('user', 'assistant', 'tool')),
+  number INTEGER NOT NULL,
+  time TIMESTAMP WITH TIME ZONE NOT NULL,
+  as_of TIMESTAMP WITH TIME ZONE,
+  copy_of BIGINT,
+  CONSTRAINT hidden_turns_pkey PRIMARY KEY (namespace_id, client, conversation, source_key, withdrawn, digest),
+  CONSTRAINT hidden_turns_namespace_id_client_conversation_fkey FOREIGN KEY(namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation) ON DELETE CASCADE
+);
+CREATE INDEX hidden_turns_by_source ON hidden_turns (namespace_id, client, source_key);
+CREATE TABLE recall_receipts (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  event TEXT NOT NULL,
+  project TEXT,
+  score REAL,
+  evidence TEXT,
+  tokens INTEGER NOT NULL,
+  milliseconds INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT recall_receipts_pkey PRIMARY KEY (namespace_id, memory_id, client, conversation, version),
+  CONSTRAINT recall_receipts_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE INDEX recall_receipts_by_conversation ON recall_receipts (namespace_id, client, conversation, at);
 ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_history
@@ -401,6 +556,16 @@ CREATE POLICY one_namespace ON memory_history
 ALTER TABLE memory_posting_lists ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_posting_lists FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_posting_lists
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE conversation_settings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE conversation_settings FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON conversation_settings
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE conversations ENABLE ROW LEVEL SECURITY;
+ALTER TABLE conversations FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON conversations
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
 ALTER TABLE memories ENABLE ROW LEVEL SECURITY;
@@ -433,9 +598,39 @@ ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_tag_synonyms
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE sync_changes ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_changes FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_changes
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE sync_documents ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_documents FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_documents
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE sync_files ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_files FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_files
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE sync_settings ENABLE ROW LEVEL SECURITY;
+ALTER TABLE sync_settings FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON sync_settings
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE conversation_turns ENABLE ROW LEVEL SECURITY;
+ALTER TABLE conversation_turns FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON conversation_turns
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
 ALTER TABLE episodic_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE episodic_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON episodic_memories
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE hidden_turns ENABLE ROW LEVEL SECURITY;
+ALTER TABLE hidden_turns FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON hidden_turns
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
 ALTER TABLE memory_activation ENABLE ROW LEVEL SECURITY;
@@ -483,6 +678,11 @@ ALTER TABLE procedural_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON procedural_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+ALTER TABLE recall_receipts ENABLE ROW LEVEL SECURITY;
+ALTER TABLE recall_receipts FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON recall_receipts
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
 ALTER TABLE semantic_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE semantic_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON semantic_memories
@@ -498,145 +698,43 @@ ALTER TABLE working_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON working_memories
             USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
             WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
-           USING (current_setting('pgengram.maintenance', true) = 'on');
-INSERT INTO pgengram_version (version_num) VALUES ('0001') RETURNING pgengram_version.version_num;
-CREATE TABLE conversations (
-          namespace_id integer NOT NULL,
-          client text NOT NULL,
-          conversation text NOT NULL,
-          project text,
-          transcript text,
-          read_to integer DEFAULT -1 NOT NULL,
-          at timestamptz DEFAULT now() NOT NULL,
-          CONSTRAINT conversations_pkey PRIMARY KEY (namespace_id, client, conversation)
-        );
-CREATE TABLE conversation_turns (
-          namespace_id integer NOT NULL,
-          client text NOT NULL,
-          conversation text NOT NULL,
-          number integer NOT NULL,
-          role text NOT NULL,
-          text text NOT NULL,
-          project text,
-          "time" timestamptz NOT NULL,
-          CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, number),
-          CONSTRAINT conversation_turns_role_check CHECK (role IN ('user', 'assistant', 'tool'))
-        );
-CREATE TABLE conversation_settings (
-          namespace_id integer NOT NULL,
-          keeps boolean DEFAULT true NOT NULL,
-          keep_days integer DEFAULT 90 NOT NULL,
-          CONSTRAINT conversation_settings_pkey PRIMARY KEY (namespace_id),
-          CONSTRAINT conversation_settings_keep_days_check CHECK (keep_days >= 1 AND keep_days <= 3650)
-        );
-CREATE TABLE recall_receipts (
-          namespace_id integer NOT NULL,
-          memory_id uuid NOT NULL,
-          client text NOT NULL,
-          conversation text NOT NULL,
-          version integer NOT NULL,
-          event text NOT NULL,
-          project text,
-          score real,
-          evidence text,
-          tokens integer NOT NULL,
-          milliseconds integer NOT NULL,
-          at timestamptz DEFAULT now() NOT NULL,
-          CONSTRAINT recall_receipts_pkey PRIMARY KEY (namespace_id, memory_id, client, conversation, version)
-        );
-CREATE INDEX conversation_turns_by_time ON conversation_turns (namespace_id, time);
-CREATE INDEX recall_receipts_by_conversation ON recall_receipts (namespace_id, client, conversation, at);
-CREATE INDEX conversations_by_time ON conversations (namespace_id, at);
-ALTER TABLE conversations ADD CONSTRAINT conversations_namespace_id_fkey
-       FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
-ALTER TABLE conversation_turns ADD CONSTRAINT conversation_turns_namespace_id_client_conversation_fkey
-       FOREIGN KEY (namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation)
-       ON DELETE CASCADE;
-ALTER TABLE conversation_settings ADD CONSTRAINT conversation_settings_namespace_id_fkey
-       FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
-ALTER TABLE recall_receipts ADD CONSTRAINT recall_receipts_namespace_id_memory_id_fkey
-       FOREIGN KEY (namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE;
-ALTER TABLE conversations ENABLE ROW LEVEL SECURITY;
-ALTER TABLE conversations FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON conversations
-       USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-       WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON conversations TO pgengram_app;
-         END IF;
-       END $$;
-ALTER TABLE conversation_turns ENABLE ROW LEVEL SECURITY;
-ALTER TABLE conversation_turns FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON conversation_turns
-       USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-       WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_turns TO pgengram_app;
-         END IF;
-       END $$;
-ALTER TABLE conversation_settings ENABLE ROW LEVEL SECURITY;
-ALTER TABLE conversation_settings FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON conversation_settings
-       USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-       WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_settings TO pgengram_app;
-         END IF;
-       END $$;
-ALTER TABLE recall_receipts ENABLE ROW LEVEL SECURITY;
-ALTER TABLE recall_receipts FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON recall_receipts
-       USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-       WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON recall_receipts TO pgengram_app;
-         END IF;
-       END $$;
-UPDATE pgengram_version SET version_num='0002' WHERE pgengram_version.version_num = '0001';
-ALTER TABLE conversations ADD COLUMN title text, ADD COLUMN imported boolean DEFAULT false NOT NULL;
-UPDATE pgengram_version SET version_num='0003' WHERE pgengram_version.version_num = '0002';
-CREATE FUNCTION pgengram_turn_terms(body text) RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
+LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
-  -- What a turn is found by: the first 32 bits of the MD5 of each stem of its first 50,000 characters.
-  SELECT coalesce(array_agg(DISTINCT ('x' || left(md5(word), 8))::bit(32)::integer), '{}')
-  FROM (
-    SELECT unnest(tsvector_to_array(to_tsvector('pg_catalog.english'::regconfig,
-      regexp_replace(left(body, 50000), '[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]+', ' ', 'g'))))
-    UNION ALL
-    SELECT first || second
-    FROM (SELECT c AS first, lead(c, 1, '') OVER (ORDER BY n) AS second
-          FROM unnest(string_to_array(left(body, 50000), NULL)) WITH ORDINALITY AS t(c, n)
-          WHERE body ~ '[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]') AS pairs
-    WHERE first || second ~ '^[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]{2}$') AS found(word)
+  -- A term is the first 32 bits of the MD5 of its stem: the same for ever, on every machine and version.
+  SELECT ('x' || left(md5(word), 8))::bit(32)::integer, least(sum(times), 32767)::smallint
+  FROM (SELECT lexeme, cardinality(positions) FROM unnest(to_tsvector('pg_catalog.english'::regconfig, body))
+        UNION ALL SELECT e, 1 FROM unnest(extra) AS e) AS words(word, times)
+  GROUP BY 1
 $$;
-ALTER TABLE conversation_turns ADD COLUMN terms integer[] GENERATED ALWAYS AS (pgengram_turn_terms(text)) STORED;
-UPDATE pgengram_version SET version_num='0004' WHERE pgengram_version.version_num = '0003';
-ALTER TABLE memory_vectors ADD COLUMN words bytea;
-ALTER TABLE memory_vectors ALTER COLUMN words SET STORAGE EXTERNAL;
-ALTER TABLE memory_vectors ALTER COLUMN words SET STATISTICS 0;
-UPDATE pgengram_version SET version_num='0005' WHERE pgengram_version.version_num = '0004';
+CREATE FUNCTION pgengram_relevance(anchor double precision, rate_per_day double precision, at timestamptz)
+RETURNS double precision LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- exp(anchor - rate * days), 0 where that would underflow; above 1 only the answer is cut, the order stays. One
+  -- expression without FROM, so that PostgreSQL writes it into the statement that asks: a tenth of the cost of a call.
+  SELECT CASE WHEN anchor - rate_per_day * (date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - 20000) < -700 THEN 0.0
+    ELSE least(1.0, exp(anchor - rate_per_day * (date_part('epoch', at AT TIME ZONE 'UTC') / 86400 - 20000))) END
+$$;
+INSERT INTO decay_classes VALUES (0.0), (0.001), (0.002), (0.003), (0.005), (0.01), (0.05);
+ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN;
+ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0;
 DO $$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
     ALTER TABLE decay_classes ENABLE ROW LEVEL SECURITY;
     ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE access_events ENABLE ROW LEVEL SECURITY;
     ALTER TABLE access_tokens ENABLE ROW LEVEL SECURITY;
     ALTER TABLE client_rates ENABLE ROW LEVEL SECURITY;
     ALTER TABLE deletion_log ENABLE ROW LEVEL SECURITY;
     ALTER TABLE namespaces ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
     CREATE POLICY readable ON decay_classes FOR SELECT USING (true);
     CREATE POLICY readable ON embedding_models FOR SELECT USING (true);
   END IF;
 END $$;
-UPDATE pgengram_version SET version_num='0006' WHERE pgengram_version.version_num = '0005';
-ALTER TABLE conversations ADD COLUMN forked_from text, ADD COLUMN withdrawn bigint[] DEFAULT '{}' NOT NULL, ADD COLUMN as_of timestamp with time zone, ADD COLUMN kept_from timestamp with time zone;
-ALTER TABLE conversation_turns ADD COLUMN source_key bigint;
-CREATE INDEX conversation_turns_by_source ON conversation_turns (namespace_id, client, source_key);
-UPDATE pgengram_version SET version_num='0007' WHERE pgengram_version.version_num = '0006';
 CREATE FUNCTION pgengram_keep_text() RETURNS trigger LANGUAGE plpgsql
 AS $$
 BEGIN
@@ -670,202 +768,7 @@ FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND 
 WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now());
   END IF;
 END $do$;
-UPDATE pgengram_version SET version_num='0008' WHERE pgengram_version.version_num = '0007';
-ALTER TABLE memory_vectors DROP COLUMN words;
-UPDATE pgengram_version SET version_num='0009' WHERE pgengram_version.version_num = '0008';
-CREATE TABLE hidden_turns (
-  namespace_id integer NOT NULL,
-  client text NOT NULL,
-  conversation text NOT NULL,
-  source_key bigint NOT NULL,
-  withdrawn boolean NOT NULL,
-  digest text NOT NULL,
-  role text NOT NULL,
-  number integer NOT NULL,
-  "time" timestamp with time zone NOT NULL,
-  as_of timestamp with time zone,
-  copy_of bigint,
-  CONSTRAINT hidden_turns_pkey PRIMARY KEY (namespace_id, client, conversation, source_key, withdrawn, digest),
-  CONSTRAINT hidden_turns_role_check CHECK (role IN ('user', 'assistant', 'tool'))
-);
-CREATE INDEX hidden_turns_by_source ON hidden_turns (namespace_id, client, source_key);
-ALTER TABLE hidden_turns ADD CONSTRAINT hidden_turns_namespace_id_client_conversation_fkey
-       FOREIGN KEY (namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation)
-       ON DELETE CASCADE;
-ALTER TABLE conversations ADD COLUMN began_at timestamp with time zone;
-ALTER TABLE conversation_turns ADD COLUMN as_of timestamp with time zone, ADD COLUMN copy_of bigint;
-INSERT INTO hidden_turns (namespace_id, client, conversation, source_key, withdrawn, digest, role, number, "time", as_of)
-SELECT DISTINCT ON (c.namespace_id, c.client, c.conversation, key) c.namespace_id, c.client, c.conversation, key, true, '', 'user',
-  0, c.at, c.as_of
-FROM conversations c, unnest(c.withdrawn) AS key;
-ALTER TABLE conversations DROP COLUMN withdrawn;
-ALTER TABLE hidden_turns ENABLE ROW LEVEL SECURITY;
-ALTER TABLE hidden_turns FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON hidden_turns
-       USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-       WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON hidden_turns TO pgengram_app;
-         END IF;
-       END $$;
-UPDATE pgengram_version SET version_num='0010' WHERE pgengram_version.version_num = '0009';
-CREATE TABLE sync_settings (
-  namespace_id integer NOT NULL,
-  secret bytea NOT NULL,
-  folder text NOT NULL,
-  device text NOT NULL,
-  device_name text NOT NULL,
-  writers text[] DEFAULT '{}'::text[] NOT NULL,
-  since timestamp with time zone DEFAULT now() NOT NULL,
-  problem text,
-  failed_at timestamp with time zone,
-  CONSTRAINT sync_settings_pkey PRIMARY KEY (namespace_id)
-);
-ALTER TABLE sync_settings ADD CONSTRAINT sync_settings_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
-ALTER TABLE sync_settings ENABLE ROW LEVEL SECURITY;
-ALTER TABLE sync_settings FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON sync_settings
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_settings TO pgengram_app;
-         END IF;
-       END $$;
-CREATE TABLE sync_changes (
-  namespace_id integer NOT NULL,
-  kind text NOT NULL,
-  key text NOT NULL,
-  at timestamp with time zone NOT NULL,
-  uses boolean NOT NULL,
-  CONSTRAINT sync_changes_pkey PRIMARY KEY (namespace_id, kind, key)
-);
-ALTER TABLE sync_changes ADD CONSTRAINT sync_changes_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
-ALTER TABLE sync_changes ENABLE ROW LEVEL SECURITY;
-ALTER TABLE sync_changes FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON sync_changes
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_changes TO pgengram_app;
-         END IF;
-       END $$;
-CREATE TABLE sync_documents (
-  namespace_id integer NOT NULL,
-  kind text NOT NULL,
-  key text NOT NULL,
-  state jsonb NOT NULL,
-  disputed boolean DEFAULT false NOT NULL,
-  waits boolean DEFAULT false NOT NULL,
-  CONSTRAINT sync_documents_pkey PRIMARY KEY (namespace_id, kind, key)
-);
-ALTER TABLE sync_documents ADD CONSTRAINT sync_documents_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
-ALTER TABLE sync_documents ENABLE ROW LEVEL SECURITY;
-ALTER TABLE sync_documents FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON sync_documents
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_documents TO pgengram_app;
-         END IF;
-       END $$;
-CREATE TABLE sync_files (
-  namespace_id integer NOT NULL,
-  device text NOT NULL,
-  name text NOT NULL,
-  mark text NOT NULL,
-  written boolean DEFAULT false NOT NULL,
-  problem text,
-  CONSTRAINT sync_files_pkey PRIMARY KEY (namespace_id, device, name)
-);
-ALTER TABLE sync_files ADD CONSTRAINT sync_files_namespace_id_fkey FOREIGN KEY (namespace_id) REFERENCES namespaces (id);
-ALTER TABLE sync_files ENABLE ROW LEVEL SECURITY;
-ALTER TABLE sync_files FORCE ROW LEVEL SECURITY;
-CREATE POLICY one_namespace ON sync_files
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
-DO $$ BEGIN
-         IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-           GRANT SELECT, INSERT, UPDATE, DELETE ON sync_files TO pgengram_app;
-         END IF;
-       END $$;
-CREATE INDEX sync_documents_disputed ON sync_documents (namespace_id, kind, key) WHERE disputed;
-CREATE INDEX sync_documents_waiting ON sync_documents (namespace_id, kind, key) WHERE waits;
-UPDATE pgengram_version SET version_num='0011' WHERE pgengram_version.version_num = '0010';
-CREATE TABLE oauth_grants (
-  id TEXT NOT NULL,
-  client_id TEXT NOT NULL,
-  client_name TEXT NOT NULL,
-  client_host TEXT NOT NULL,
-  redirect_host TEXT NOT NULL,
-  namespace TEXT NOT NULL,
-  scope TEXT NOT NULL CONSTRAINT oauth_grants_scope_check CHECK (scope IN ('read-only', 'read-write')),
-  resource TEXT NOT NULL,
-  generation INTEGER DEFAULT 0 NOT NULL,
-  refresh_hash BYTEA,
-  previous_hash BYTEA,
-  rotated_at TIMESTAMP WITH TIME ZONE,
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  revoked_at TIMESTAMP WITH TIME ZONE,
-  CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
-  CONSTRAINT oauth_grants_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
-);
-CREATE TABLE oauth_requests (
-  id_hash BYTEA NOT NULL,
-  cookie_hash BYTEA NOT NULL,
-  asked JSONB NOT NULL,
-  tries INTEGER DEFAULT 0 NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  code_hash BYTEA,
-  code_expires_at TIMESTAMP WITH TIME ZONE,
-  code_used_at TIMESTAMP WITH TIME ZONE,
-  grant_id TEXT,
-  CONSTRAINT oauth_requests_pkey PRIMARY KEY (id_hash),
-  CONSTRAINT oauth_requests_code_hash_key UNIQUE (code_hash),
-  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
-);
-CREATE TABLE pairing_codes (
-  code_hash BYTEA NOT NULL,
-  namespace TEXT NOT NULL,
-  may_write BOOLEAN NOT NULL,
-  tries INTEGER DEFAULT 0 NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
-  CONSTRAINT pairing_codes_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
-);
-CREATE TABLE server_keys (
-  purpose TEXT NOT NULL,
-  secret BYTEA NOT NULL,
-  CONSTRAINT server_keys_pkey PRIMARY KEY (purpose)
-);
-CREATE TABLE access_events (
-  id BIGINT GENERATED ALWAYS AS IDENTITY,
-  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  event TEXT NOT NULL,
-  namespace TEXT,
-  client_host TEXT,
-  redirect_host TEXT,
-  scope TEXT,
-  grant_id TEXT,
-  CONSTRAINT access_events_pkey PRIMARY KEY (id)
-);
-CREATE INDEX oauth_grants_of_namespace ON oauth_grants (namespace);
-ALTER TABLE access_tokens ADD COLUMN grant_id text CONSTRAINT access_tokens_grant_id_fkey REFERENCES oauth_grants (id) ON DELETE CASCADE;
-CREATE INDEX access_tokens_of_grant ON access_tokens (grant_id);
-DO $$ BEGIN
-  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
-    ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
-    ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
-    ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
-    ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
-    ALTER TABLE access_events ENABLE ROW LEVEL SECURITY;
-  END IF;
-END $$;
-UPDATE pgengram_version SET version_num='0012' WHERE pgengram_version.version_num = '0011';
+INSERT INTO pgengram_version (version_num) VALUES ('0001') RETURNING pgengram_version.version_num;
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -1038,8 +941,8 @@ COMMENT ON COLUMN memories."session_id" IS 'The conversation it belongs to, and 
 COMMENT ON COLUMN memories."session_sequence" IS 'After 30 idle minutes a new one begins.';
 COMMENT ON COLUMN memories."speaker" IS 'Who said it.';
 COMMENT ON COLUMN memories."user" IS 'Who it is about or for.';
-COMMENT ON COLUMN memories."voice" IS 'Who is speaking, in lower case, even if only the text says so.';
-COMMENT ON COLUMN memories."traits" IS 'Properties of the text as a turn of a conversation, as bits: mentions a time, contains a digit, a name or a question, ends with a question, belongs to a named conversation.';
+COMMENT ON COLUMN memories."speaker_key" IS 'Who is speaking, in lower case, even if only the text says so.';
+COMMENT ON COLUMN memories."turn_features" IS 'Properties of the text as a turn of a conversation, as bits: mentions a time, contains a digit, a name or a question, ends with a question, belongs to a named conversation.';
 COMMENT ON COLUMN memories."project" IS 'The project it belongs to.';
 COMMENT ON COLUMN memories."collection" IS 'Any other grouping.';
 COMMENT ON COLUMN memories."confidence" IS 'How certain it is, 0 to 1. The default is 0.8 for semantic memories and 0.7 for strategic ones.';

@@ -23,7 +23,6 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/store/test_schema.py::test_the_application_role_can_neither_pass_the_wall_nor_log_in",
             "tests/store/test_schema.py::test_the_migrations_lead_to_the_schema_that_the_tables_declare",
             "tests/store/test_schema.py::test_the_dimension_in_the_store_is_the_models",
-            "tests/store/test_releases.py::test_the_store_of_a_release_is_brought_up_to_date_with_all_its_rows",
         ),
         "a backup in one file is refused, as tests/cluster shows": (
             "tests/faults/test_backup.py",

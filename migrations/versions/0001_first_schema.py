@@ -18,10 +18,64 @@ DO $$ BEGIN
 END $$
     """,
     r"""
+CREATE FUNCTION pgengram_turn_terms(body text) RETURNS integer[] LANGUAGE sql IMMUTABLE PARALLEL SAFE
+AS $$
+  -- What a turn is found by: the first 32 bits of the MD5 of each stem of its first 50,000 characters.
+  SELECT coalesce(array_agg(DISTINCT ('x' || left(md5(word), 8))::bit(32)::integer), '{}')
+  FROM (
+    SELECT unnest(tsvector_to_array(to_tsvector('pg_catalog.english'::regconfig,
+      regexp_replace(left(body, 50000), '[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]+', ' ', 'g'))))
+    UNION ALL
+    SELECT first || second
+    FROM (SELECT c AS first, lead(c, 1, '') OVER (ORDER BY n) AS second
+          FROM unnest(string_to_array(left(body, 50000), NULL)) WITH ORDINALITY AS t(c, n)
+          WHERE body ~ '[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]') AS pairs
+    WHERE first || second ~ '^[\u0E00-\u0EFF\u1000-\u109F\u1780-\u17D3\u3040-\u30FF\u3400-\u9FFF\uAC00-\uD7AF]{2}$') AS found(word)
+$$
+    """,
+    r"""
+CREATE TABLE namespaces (
+  id INTEGER GENERATED ALWAYS AS IDENTITY,
+  name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT namespaces_pkey PRIMARY KEY (id),
+  CONSTRAINT namespaces_name_key UNIQUE (name)
+)
+    """,
+    r"""
+CREATE TABLE server_keys (
+  purpose TEXT NOT NULL,
+  secret BYTEA NOT NULL,
+  CONSTRAINT server_keys_pkey PRIMARY KEY (purpose)
+)
+    """,
+    r"""
+CREATE TABLE access_events (
+  id BIGINT GENERATED ALWAYS AS IDENTITY,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  event TEXT NOT NULL,
+  namespace TEXT,
+  client_host TEXT,
+  redirect_host TEXT,
+  scope TEXT,
+  grant_id TEXT,
+  CONSTRAINT access_events_pkey PRIMARY KEY (id)
+)
+    """,
+    r"""
 CREATE UNLOGGED TABLE client_rates (
   client BYTEA NOT NULL,
   paid_at TIMESTAMP WITH TIME ZONE NOT NULL,
   CONSTRAINT client_rates_pkey PRIMARY KEY (client)
+)
+    """,
+    r"""
+CREATE TABLE deletion_log (
+  former_namespace_id INTEGER NOT NULL,
+  namespace_since TIMESTAMP WITH TIME ZONE NOT NULL,
+  memory_id UUID,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT deletion_log_former_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (former_namespace_id, namespace_since, memory_id)
 )
     """,
     r"""
@@ -49,18 +103,19 @@ CREATE TABLE embedding_models (
 )
     """,
     r"""
-CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE state = 'active'
-    """,
-    r"""
 CREATE UNIQUE INDEX embedding_models_filling ON embedding_models (state) WHERE state = 'filling'
     """,
     r"""
-CREATE TABLE deletion_log (
-  former_namespace_id INTEGER NOT NULL,
-  namespace_since TIMESTAMP WITH TIME ZONE NOT NULL,
-  memory_id UUID,
-  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT deletion_log_former_namespace_id_namespace_since_memory_id_key UNIQUE NULLS NOT DISTINCT (former_namespace_id, namespace_since, memory_id)
+CREATE UNIQUE INDEX embedding_models_active ON embedding_models (state) WHERE state = 'active'
+    """,
+    r"""
+CREATE TABLE memory_posting_lists (
+  namespace_id INTEGER NOT NULL,
+  term INTEGER NOT NULL,
+  segment INTEGER NOT NULL,
+  memory_ids UUID[] NOT NULL,
+  measures INTEGER[] NOT NULL,
+  CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment)
 )
     """,
     r"""
@@ -77,41 +132,39 @@ CREATE TABLE memory_history (
 )
     """,
     r"""
-CREATE TABLE memory_posting_lists (
-  namespace_id INTEGER NOT NULL,
-  term INTEGER NOT NULL,
-  segment INTEGER NOT NULL,
-  memory_ids UUID[] NOT NULL,
-  measures INTEGER[] NOT NULL,
-  CONSTRAINT memory_posting_lists_pkey PRIMARY KEY (namespace_id, term, segment)
-)
-    """,
-    r"""
-CREATE TABLE namespaces (
-  id INTEGER GENERATED ALWAYS AS IDENTITY,
-  name TEXT NOT NULL CONSTRAINT namespaces_name_check CHECK (length(name) >= 1 AND length(name) <= 128),
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT namespaces_pkey PRIMARY KEY (id),
-  CONSTRAINT namespaces_name_key UNIQUE (name)
-)
-    """,
-    r"""
-CREATE TABLE access_tokens (
+CREATE TABLE oauth_grants (
   id TEXT NOT NULL,
-  secret_hash BYTEA NOT NULL,
-  name TEXT NOT NULL CONSTRAINT access_tokens_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  client_id TEXT NOT NULL,
+  client_name TEXT NOT NULL,
+  client_host TEXT NOT NULL,
+  redirect_host TEXT NOT NULL,
   namespace TEXT NOT NULL,
-  scope TEXT NOT NULL CONSTRAINT access_tokens_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  scope TEXT NOT NULL CONSTRAINT oauth_grants_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  resource TEXT NOT NULL,
+  generation INTEGER DEFAULT 0 NOT NULL,
+  refresh_hash BYTEA,
+  previous_hash BYTEA,
+  rotated_at TIMESTAMP WITH TIME ZONE,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE,
-  last_used_at TIMESTAMP WITH TIME ZONE,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
   revoked_at TIMESTAMP WITH TIME ZONE,
-  CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
-  CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+  CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
+  CONSTRAINT oauth_grants_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 )
     """,
     r"""
-CREATE INDEX access_tokens_of_namespace ON access_tokens (namespace)
+CREATE INDEX oauth_grants_of_namespace ON oauth_grants (namespace)
+    """,
+    r"""
+CREATE TABLE pairing_codes (
+  code_hash BYTEA NOT NULL,
+  namespace TEXT NOT NULL,
+  may_write BOOLEAN NOT NULL,
+  tries INTEGER DEFAULT 0 NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
+  CONSTRAINT pairing_codes_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+)
     """,
     r"""
 CREATE TABLE memories (
@@ -129,8 +182,8 @@ CREATE TABLE memories (
   session_id TEXT,
   session_sequence BIGINT,
   speaker TEXT,
-  voice TEXT,
-  traits SMALLINT DEFAULT 0 NOT NULL,
+  speaker_key TEXT,
+  turn_features SMALLINT DEFAULT 0 NOT NULL,
   "user" TEXT,
   project TEXT,
   collection TEXT,
@@ -155,52 +208,54 @@ CREATE TABLE memories (
 )
     """,
     r"""
-CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_hash) WHERE status = 'active'
+CREATE INDEX memories_by_time ON memories (namespace_id, created_at)
     """,
     r"""
 CREATE INDEX memories_by_collection ON memories (namespace_id, collection, id) WHERE collection IS NOT NULL
     """,
     r"""
-CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL
-    """,
-    r"""
 CREATE INDEX memories_by_occurrence ON memories (namespace_id, (CASE WHEN occurred_at IS NULL THEN created_at ELSE occurred_at END))
-    """,
-    r"""
-CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL
-    """,
-    r"""
-CREATE INDEX memories_by_session ON memories (namespace_id, session_id, session_sequence)
-    """,
-    r"""
-CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id)
-    """,
-    r"""
-CREATE INDEX memories_by_time ON memories (namespace_id, created_at)
-    """,
-    r"""
-CREATE INDEX memories_by_user ON memories (namespace_id, "user", id) WHERE "user" IS NOT NULL
     """,
     r"""
 CREATE INDEX memories_hidden ON memories (namespace_id, status, expires_at, id) WHERE status <> 'active' OR expires_at IS NOT NULL
     """,
     r"""
-CREATE TABLE memory_beliefs (
+CREATE INDEX memories_by_user ON memories (namespace_id, "user", id) WHERE "user" IS NOT NULL
+    """,
+    r"""
+CREATE INDEX memories_by_session ON memories (namespace_id, session_id, session_sequence)
+    """,
+    r"""
+CREATE UNIQUE INDEX memories_active_content ON memories (namespace_id, content_hash) WHERE status = 'active'
+    """,
+    r"""
+CREATE INDEX memories_by_project ON memories (namespace_id, project, id) WHERE project IS NOT NULL
+    """,
+    r"""
+CREATE UNIQUE INDEX memories_by_idempotency_key ON memories (namespace_id, idempotency_key) WHERE idempotency_key IS NOT NULL
+    """,
+    r"""
+CREATE INDEX memories_by_short_id ON memories (namespace_id, short_id)
+    """,
+    r"""
+CREATE TABLE memory_tag_synonyms (
   namespace_id INTEGER NOT NULL,
-  id UUID NOT NULL,
-  category TEXT NOT NULL,
-  belief TEXT NOT NULL,
-  belief_hash BYTEA NOT NULL,
-  confidence DOUBLE PRECISION DEFAULT 0.8 NOT NULL CONSTRAINT memory_beliefs_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
-  stability DOUBLE PRECISION DEFAULT 0.5 NOT NULL CONSTRAINT memory_beliefs_stability_check CHECK (stability >= 0 AND stability <= 1),
-  emotional_valence DOUBLE PRECISION DEFAULT 0.0 NOT NULL CONSTRAINT memory_beliefs_emotional_valence_check CHECK (emotional_valence >= -1 AND emotional_valence <= 1),
-  details JSONB DEFAULT '{}'::jsonb NOT NULL,
-  version INTEGER DEFAULT 1 NOT NULL,
+  alias TEXT NOT NULL,
+  tag TEXT NOT NULL,
+  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias),
+  CONSTRAINT memory_tag_synonyms_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE memory_confirmations (
+  namespace_id INTEGER NOT NULL,
+  token_hash BYTEA NOT NULL,
+  action TEXT NOT NULL,
+  arguments JSONB NOT NULL,
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_beliefs_pkey PRIMARY KEY (namespace_id, id),
-  CONSTRAINT memory_beliefs_namespace_id_belief_hash_key UNIQUE (namespace_id, belief_hash),
-  CONSTRAINT memory_beliefs_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash),
+  CONSTRAINT memory_confirmations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 )
     """,
     r"""
@@ -225,18 +280,6 @@ CREATE TABLE memory_clusters (
 )
     """,
     r"""
-CREATE TABLE memory_confirmations (
-  namespace_id INTEGER NOT NULL,
-  token_hash BYTEA NOT NULL,
-  action TEXT NOT NULL,
-  arguments JSONB NOT NULL,
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
-  CONSTRAINT memory_confirmations_pkey PRIMARY KEY (namespace_id, token_hash),
-  CONSTRAINT memory_confirmations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
-)
-    """,
-    r"""
 CREATE TABLE memory_identities (
   namespace_id INTEGER NOT NULL,
   id UUID NOT NULL,
@@ -255,12 +298,148 @@ CREATE TABLE memory_identities (
 )
     """,
     r"""
-CREATE TABLE memory_tag_synonyms (
+CREATE TABLE memory_beliefs (
   namespace_id INTEGER NOT NULL,
-  alias TEXT NOT NULL,
-  tag TEXT NOT NULL,
-  CONSTRAINT memory_tag_synonyms_pkey PRIMARY KEY (namespace_id, alias),
-  CONSTRAINT memory_tag_synonyms_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+  id UUID NOT NULL,
+  category TEXT NOT NULL,
+  belief TEXT NOT NULL,
+  belief_hash BYTEA NOT NULL,
+  confidence DOUBLE PRECISION DEFAULT 0.8 NOT NULL CONSTRAINT memory_beliefs_confidence_check CHECK (confidence >= 0 AND confidence <= 1),
+  stability DOUBLE PRECISION DEFAULT 0.5 NOT NULL CONSTRAINT memory_beliefs_stability_check CHECK (stability >= 0 AND stability <= 1),
+  emotional_valence DOUBLE PRECISION DEFAULT 0.0 NOT NULL CONSTRAINT memory_beliefs_emotional_valence_check CHECK (emotional_valence >= -1 AND emotional_valence <= 1),
+  details JSONB DEFAULT '{}'::jsonb NOT NULL,
+  version INTEGER DEFAULT 1 NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_beliefs_pkey PRIMARY KEY (namespace_id, id),
+  CONSTRAINT memory_beliefs_namespace_id_belief_hash_key UNIQUE (namespace_id, belief_hash),
+  CONSTRAINT memory_beliefs_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE conversations (
+  namespace_id INTEGER NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  project TEXT,
+  transcript TEXT,
+  read_to INTEGER DEFAULT -1 NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  title TEXT,
+  imported BOOLEAN DEFAULT false NOT NULL,
+  forked_from TEXT,
+  as_of TIMESTAMP WITH TIME ZONE,
+  kept_from TIMESTAMP WITH TIME ZONE,
+  began_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT conversations_pkey PRIMARY KEY (namespace_id, client, conversation),
+  CONSTRAINT conversations_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE INDEX conversations_by_time ON conversations (namespace_id, at)
+    """,
+    r"""
+CREATE TABLE conversation_settings (
+  namespace_id INTEGER NOT NULL,
+  keeps BOOLEAN DEFAULT true NOT NULL,
+  keep_days INTEGER DEFAULT 90 NOT NULL CONSTRAINT conversation_settings_keep_days_check CHECK (keep_days >= 1 AND keep_days <= 3650),
+  CONSTRAINT conversation_settings_pkey PRIMARY KEY (namespace_id),
+  CONSTRAINT conversation_settings_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE sync_settings (
+  namespace_id INTEGER NOT NULL,
+  secret BYTEA NOT NULL,
+  folder TEXT NOT NULL,
+  device TEXT NOT NULL,
+  device_name TEXT NOT NULL,
+  writers TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  since TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  problem TEXT,
+  failed_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT sync_settings_pkey PRIMARY KEY (namespace_id),
+  CONSTRAINT sync_settings_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE sync_changes (
+  namespace_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  at TIMESTAMP WITH TIME ZONE NOT NULL,
+  uses BOOLEAN NOT NULL,
+  CONSTRAINT sync_changes_pkey PRIMARY KEY (namespace_id, kind, key),
+  CONSTRAINT sync_changes_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE sync_documents (
+  namespace_id INTEGER NOT NULL,
+  kind TEXT NOT NULL,
+  key TEXT NOT NULL,
+  state JSONB NOT NULL,
+  disputed BOOLEAN DEFAULT false NOT NULL,
+  waits BOOLEAN DEFAULT false NOT NULL,
+  CONSTRAINT sync_documents_pkey PRIMARY KEY (namespace_id, kind, key),
+  CONSTRAINT sync_documents_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE INDEX sync_documents_disputed ON sync_documents (namespace_id, kind, key) WHERE disputed
+    """,
+    r"""
+CREATE INDEX sync_documents_waiting ON sync_documents (namespace_id, kind, key) WHERE waits
+    """,
+    r"""
+CREATE TABLE sync_files (
+  namespace_id INTEGER NOT NULL,
+  device TEXT NOT NULL,
+  name TEXT NOT NULL,
+  mark TEXT NOT NULL,
+  written BOOLEAN DEFAULT false NOT NULL,
+  problem TEXT,
+  CONSTRAINT sync_files_pkey PRIMARY KEY (namespace_id, device, name),
+  CONSTRAINT sync_files_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
+    r"""
+CREATE TABLE access_tokens (
+  id TEXT NOT NULL,
+  secret_hash BYTEA NOT NULL,
+  name TEXT NOT NULL CONSTRAINT access_tokens_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  namespace TEXT NOT NULL,
+  scope TEXT NOT NULL CONSTRAINT access_tokens_scope_check CHECK (scope IN ('read-only', 'read-write')),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE,
+  last_used_at TIMESTAMP WITH TIME ZONE,
+  revoked_at TIMESTAMP WITH TIME ZONE,
+  grant_id TEXT,
+  CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
+  CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE,
+  CONSTRAINT access_tokens_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX access_tokens_of_namespace ON access_tokens (namespace)
+    """,
+    r"""
+CREATE INDEX access_tokens_of_grant ON access_tokens (grant_id)
+    """,
+    r"""
+CREATE TABLE oauth_requests (
+  id_hash BYTEA NOT NULL,
+  cookie_hash BYTEA NOT NULL,
+  asked JSONB NOT NULL,
+  tries INTEGER DEFAULT 0 NOT NULL,
+  expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  code_hash BYTEA,
+  code_expires_at TIMESTAMP WITH TIME ZONE,
+  code_used_at TIMESTAMP WITH TIME ZONE,
+  grant_id TEXT,
+  CONSTRAINT oauth_requests_pkey PRIMARY KEY (id_hash),
+  CONSTRAINT oauth_requests_code_hash_key UNIQUE (code_hash),
+  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
 )
     """,
     r"""
@@ -275,6 +454,57 @@ CREATE TABLE episodic_memories (
   event_time TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   CONSTRAINT episodic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
   CONSTRAINT episodic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE semantic_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  category TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  related_concepts TEXT[] DEFAULT '{}'::text[] NOT NULL,
+  source_references JSONB,
+  contradictions JSONB,
+  last_validated TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT semantic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT semantic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE procedural_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  steps JSONB DEFAULT '{}'::jsonb NOT NULL,
+  prerequisites JSONB DEFAULT '{}'::jsonb NOT NULL,
+  success_count INTEGER DEFAULT 0 NOT NULL CONSTRAINT procedural_memories_success_count_check CHECK (success_count >= 0),
+  total_attempts INTEGER DEFAULT 0 NOT NULL CONSTRAINT procedural_memories_total_attempts_check CHECK (total_attempts >= success_count),
+  success_rate DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN total_attempts > 0 THEN success_count::double precision / total_attempts ELSE 0.0 END) STORED,
+  failure_points JSONB,
+  average_duration INTERVAL,
+  CONSTRAINT procedural_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT procedural_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE strategic_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  pattern_description TEXT,
+  supporting_evidence JSONB,
+  success_metrics JSONB,
+  adaptation_history JSONB,
+  context_applicability JSONB,
+  CONSTRAINT strategic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT strategic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE working_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  promote BOOLEAN DEFAULT false NOT NULL,
+  context JSONB,
+  CONSTRAINT working_memories_pkey PRIMARY KEY (namespace_id, memory_id),
+  CONSTRAINT working_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 )
     """,
     r"""
@@ -298,85 +528,6 @@ CREATE TABLE memory_activation (
     """,
     r"""
 CREATE INDEX memory_activation_rank ON memory_activation (namespace_id, rate_per_day, relevance_anchor DESC, memory_id)
-    """,
-    r"""
-CREATE TABLE memory_belief_evidence (
-  namespace_id INTEGER NOT NULL,
-  belief_id UUID NOT NULL,
-  memory_id UUID NOT NULL,
-  supports BOOLEAN DEFAULT true NOT NULL,
-  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_belief_evidence_pkey PRIMARY KEY (namespace_id, belief_id, memory_id),
-  CONSTRAINT memory_belief_evidence_namespace_id_belief_id_fkey FOREIGN KEY(namespace_id, belief_id) REFERENCES memory_beliefs (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_belief_evidence_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-)
-    """,
-    r"""
-CREATE INDEX memory_belief_evidence_by_memory ON memory_belief_evidence (namespace_id, memory_id)
-    """,
-    r"""
-CREATE TABLE memory_cluster_activations (
-  namespace_id INTEGER NOT NULL,
-  cluster_id UUID NOT NULL,
-  id UUID NOT NULL,
-  context TEXT,
-  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_activations_strength_check CHECK (strength >= 0 AND strength <= 1),
-  session_id TEXT,
-  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_cluster_activations_pkey PRIMARY KEY (namespace_id, cluster_id, id),
-  CONSTRAINT memory_cluster_activations_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE
-)
-    """,
-    r"""
-CREATE INDEX memory_cluster_activations_by_time ON memory_cluster_activations (namespace_id, at)
-    """,
-    r"""
-CREATE TABLE memory_cluster_members (
-  namespace_id INTEGER NOT NULL,
-  cluster_id UUID NOT NULL,
-  memory_id UUID NOT NULL,
-  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_members_strength_check CHECK (strength >= 0 AND strength <= 1),
-  automatic BOOLEAN DEFAULT false NOT NULL,
-  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_cluster_members_pkey PRIMARY KEY (namespace_id, cluster_id, memory_id),
-  CONSTRAINT memory_cluster_members_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_cluster_members_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-)
-    """,
-    r"""
-CREATE INDEX memory_cluster_members_by_memory ON memory_cluster_members (namespace_id, memory_id)
-    """,
-    r"""
-CREATE TABLE memory_relationships (
-  namespace_id INTEGER NOT NULL,
-  from_id UUID NOT NULL,
-  to_id UUID NOT NULL,
-  type TEXT NOT NULL CONSTRAINT memory_relationships_type_check CHECK (length(type) >= 1 AND length(type) <= 64),
-  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_relationships_strength_check CHECK (strength >= 0 AND strength <= 1),
-  properties JSONB DEFAULT '{}'::jsonb NOT NULL,
-  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
-  CONSTRAINT memory_relationships_pkey PRIMARY KEY (namespace_id, from_id, to_id, type),
-  CONSTRAINT memory_relationships_two_ends_check CHECK (from_id <> to_id),
-  CONSTRAINT memory_relationships_namespace_id_from_id_fkey FOREIGN KEY(namespace_id, from_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
-  CONSTRAINT memory_relationships_namespace_id_to_id_fkey FOREIGN KEY(namespace_id, to_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-)
-    """,
-    r"""
-CREATE INDEX memory_relationships_to ON memory_relationships (namespace_id, to_id, type)
-    """,
-    r"""
-CREATE TABLE memory_tags (
-  namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  tag TEXT NOT NULL,
-  position SMALLINT NOT NULL,
-  CONSTRAINT memory_tags_pkey PRIMARY KEY (namespace_id, memory_id, tag),
-  CONSTRAINT memory_tags_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
-)
-    """,
-    r"""
-CREATE INDEX memory_tags_by_tag ON memory_tags (namespace_id, tag, memory_id)
     """,
     r"""
 CREATE TABLE memory_vectors (
@@ -403,62 +554,203 @@ CREATE TABLE memory_words (
 )
     """,
     r"""
-CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment) WHERE segment > 0
-    """,
-    r"""
 CREATE INDEX memory_words_waiting ON memory_words (namespace_id, memory_id) WHERE segment IS NULL
     """,
     r"""
-CREATE TABLE procedural_memories (
+CREATE INDEX memory_words_by_segment ON memory_words (namespace_id, segment) WHERE segment > 0
+    """,
+    r"""
+CREATE TABLE memory_tags (
   namespace_id INTEGER NOT NULL,
   memory_id UUID NOT NULL,
-  steps JSONB DEFAULT '{}'::jsonb NOT NULL,
-  prerequisites JSONB DEFAULT '{}'::jsonb NOT NULL,
-  success_count INTEGER DEFAULT 0 NOT NULL CONSTRAINT procedural_memories_success_count_check CHECK (success_count >= 0),
-  total_attempts INTEGER DEFAULT 0 NOT NULL CONSTRAINT procedural_memories_total_attempts_check CHECK (total_attempts >= success_count),
-  success_rate DOUBLE PRECISION GENERATED ALWAYS AS (CASE WHEN total_attempts > 0 THEN success_count::double precision / total_attempts ELSE 0.0 END) STORED,
-  failure_points JSONB,
-  average_duration INTERVAL,
-  CONSTRAINT procedural_memories_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT procedural_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+  tag TEXT NOT NULL,
+  position SMALLINT NOT NULL,
+  CONSTRAINT memory_tags_pkey PRIMARY KEY (namespace_id, memory_id, tag),
+  CONSTRAINT memory_tags_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 )
     """,
     r"""
-CREATE TABLE semantic_memories (
+CREATE INDEX memory_tags_by_tag ON memory_tags (namespace_id, tag, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_relationships (
   namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  category TEXT[] DEFAULT '{}'::text[] NOT NULL,
-  related_concepts TEXT[] DEFAULT '{}'::text[] NOT NULL,
-  source_references JSONB,
-  contradictions JSONB,
-  last_validated TIMESTAMP WITH TIME ZONE,
-  CONSTRAINT semantic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT semantic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+  from_id UUID NOT NULL,
+  to_id UUID NOT NULL,
+  type TEXT NOT NULL CONSTRAINT memory_relationships_type_check CHECK (length(type) >= 1 AND length(type) <= 64),
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_relationships_strength_check CHECK (strength >= 0 AND strength <= 1),
+  properties JSONB DEFAULT '{}'::jsonb NOT NULL,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_relationships_pkey PRIMARY KEY (namespace_id, from_id, to_id, type),
+  CONSTRAINT memory_relationships_two_ends_check CHECK (from_id <> to_id),
+  CONSTRAINT memory_relationships_namespace_id_from_id_fkey FOREIGN KEY(namespace_id, from_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_relationships_namespace_id_to_id_fkey FOREIGN KEY(namespace_id, to_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 )
     """,
     r"""
-CREATE TABLE strategic_memories (
+CREATE INDEX memory_relationships_to ON memory_relationships (namespace_id, to_id, type)
+    """,
+    r"""
+CREATE TABLE memory_cluster_members (
   namespace_id INTEGER NOT NULL,
+  cluster_id UUID NOT NULL,
   memory_id UUID NOT NULL,
-  pattern_description TEXT,
-  supporting_evidence JSONB,
-  success_metrics JSONB,
-  adaptation_history JSONB,
-  context_applicability JSONB,
-  CONSTRAINT strategic_memories_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT strategic_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_members_strength_check CHECK (strength >= 0 AND strength <= 1),
+  automatic BOOLEAN DEFAULT false NOT NULL,
+  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_cluster_members_pkey PRIMARY KEY (namespace_id, cluster_id, memory_id),
+  CONSTRAINT memory_cluster_members_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_cluster_members_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 )
     """,
     r"""
-CREATE TABLE working_memories (
+CREATE INDEX memory_cluster_members_by_memory ON memory_cluster_members (namespace_id, memory_id)
+    """,
+    r"""
+CREATE TABLE memory_cluster_activations (
   namespace_id INTEGER NOT NULL,
-  memory_id UUID NOT NULL,
-  promote BOOLEAN DEFAULT false NOT NULL,
-  context JSONB,
-  CONSTRAINT working_memories_pkey PRIMARY KEY (namespace_id, memory_id),
-  CONSTRAINT working_memories_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+  cluster_id UUID NOT NULL,
+  id UUID NOT NULL,
+  context TEXT,
+  strength DOUBLE PRECISION DEFAULT 1.0 NOT NULL CONSTRAINT memory_cluster_activations_strength_check CHECK (strength >= 0 AND strength <= 1),
+  session_id TEXT,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_cluster_activations_pkey PRIMARY KEY (namespace_id, cluster_id, id),
+  CONSTRAINT memory_cluster_activations_namespace_id_cluster_id_fkey FOREIGN KEY(namespace_id, cluster_id) REFERENCES memory_clusters (namespace_id, id) ON DELETE CASCADE
 )
     """,
+    r"""
+CREATE INDEX memory_cluster_activations_by_time ON memory_cluster_activations (namespace_id, at)
+    """,
+    r"""
+CREATE TABLE memory_belief_evidence (
+  namespace_id INTEGER NOT NULL,
+  belief_id UUID NOT NULL,
+  memory_id UUID NOT NULL,
+  supports BOOLEAN DEFAULT true NOT NULL,
+  added_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT memory_belief_evidence_pkey PRIMARY KEY (namespace_id, belief_id, memory_id),
+  CONSTRAINT memory_belief_evidence_namespace_id_belief_id_fkey FOREIGN KEY(namespace_id, belief_id) REFERENCES memory_beliefs (namespace_id, id) ON DELETE CASCADE,
+  CONSTRAINT memory_belief_evidence_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX memory_belief_evidence_by_memory ON memory_belief_evidence (namespace_id, memory_id)
+    """,
+    r"""
+CREATE TABLE conversation_turns (
+  namespace_id INTEGER NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  number INTEGER NOT NULL,
+  role TEXT NOT NULL CONSTRAINT conversation_turns_role_check CHECK (role IN ('user', 'assistant', 'tool')),
+  text TEXT NOT NULL,
+  project TEXT,
+  time TIMESTAMP WITH TIME ZONE NOT NULL,
+  terms INTEGER[] GENERATED ALWAYS AS (pgengram_turn_terms(text)) STORED,
+  source_key BIGINT,
+  as_of TIMESTAMP WITH TIME ZONE,
+  copy_of BIGINT,
+  CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, number),
+  CONSTRAINT conversation_turns_namespace_id_client_conversation_fkey FOREIGN KEY(namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX conversation_turns_by_time ON conversation_turns (namespace_id, time)
+    """,
+    r"""
+CREATE INDEX conversation_turns_by_source ON conversation_turns (namespace_id, client, source_key)
+    """,
+    r"""
+CREATE TABLE hidden_turns (
+  namespace_id INTEGER NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  source_key BIGINT NOT NULL,
+  withdrawn BOOLEAN NOT NULL,
+  digest TEXT NOT NULL,
+  role TEXT NOT NULL CONSTRAINT hidden_turns_role_check CHECK (role IN ('user', 'assistant', 'tool')),
+  number INTEGER NOT NULL,
+  time TIMESTAMP WITH TIME ZONE NOT NULL,
+  as_of TIMESTAMP WITH TIME ZONE,
+  copy_of BIGINT,
+  CONSTRAINT hidden_turns_pkey PRIMARY KEY (namespace_id, client, conversation, source_key, withdrawn, digest),
+  CONSTRAINT hidden_turns_namespace_id_client_conversation_fkey FOREIGN KEY(namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX hidden_turns_by_source ON hidden_turns (namespace_id, client, source_key)
+    """,
+    r"""
+CREATE TABLE recall_receipts (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  version INTEGER NOT NULL,
+  event TEXT NOT NULL,
+  project TEXT,
+  score REAL,
+  evidence TEXT,
+  tokens INTEGER NOT NULL,
+  milliseconds INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT recall_receipts_pkey PRIMARY KEY (namespace_id, memory_id, client, conversation, version),
+  CONSTRAINT recall_receipts_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX recall_receipts_by_conversation ON recall_receipts (namespace_id, client, conversation, at)
+    """,
+)
+# Each row of these belongs to a namespace.
+OWNED = (
+    "memory_history",
+    "memory_posting_lists",
+    "conversation_settings",
+    "conversations",
+    "memories",
+    "memory_beliefs",
+    "memory_clusters",
+    "memory_confirmations",
+    "memory_identities",
+    "memory_tag_synonyms",
+    "sync_changes",
+    "sync_documents",
+    "sync_files",
+    "sync_settings",
+    "conversation_turns",
+    "episodic_memories",
+    "hidden_turns",
+    "memory_activation",
+    "memory_belief_evidence",
+    "memory_cluster_activations",
+    "memory_cluster_members",
+    "memory_relationships",
+    "memory_tags",
+    "memory_vectors",
+    "memory_words",
+    "procedural_memories",
+    "recall_receipts",
+    "semantic_memories",
+    "strategic_memories",
+    "working_memories",
+)
+ROW_LEVEL_SECURITY = (
+    r"""
+ALTER TABLE {table} ENABLE ROW LEVEL SECURITY
+    """,
+    r"""
+ALTER TABLE {table} FORCE ROW LEVEL SECURITY
+    """,
+    r"""
+CREATE POLICY one_namespace ON {table}
+            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+    """,
+)
+FUNCTIONS_AND_RIGHTS = (
     r"""
 CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
@@ -491,265 +783,59 @@ ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0
     """,
     r"""
 DO $$ BEGIN
-          IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
-          END IF;
-        EXCEPTION WHEN duplicate_object OR unique_violation OR insufficient_privilege THEN NULL;
-        END $$
-    """,
-    r"""
-DO $$ BEGIN
-          IF current_setting('server_version_num')::integer < 160000 THEN
-            IF NOT pg_has_role(current_user, 'pgengram_app', 'MEMBER') THEN
-              EXECUTE format('GRANT pgengram_app TO %I', current_user);
-            END IF;
-          ELSIF NOT pg_has_role(current_user, 'pgengram_app', 'SET') THEN
-            EXECUTE format('GRANT pgengram_app TO %I WITH SET TRUE', current_user);
-          END IF;
-        EXCEPTION WHEN insufficient_privilege OR undefined_object THEN NULL;
-        END $$
-    """,
-    r"""
-DO $$ BEGIN
-          IF EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
-            EXECUTE format('GRANT USAGE ON SCHEMA %I TO pgengram_app', current_schema()); GRANT SELECT ON decay_classes TO pgengram_app; GRANT SELECT ON embedding_models TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_history TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_posting_lists TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_beliefs TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_members TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_relationships TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tags TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_vectors TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON memory_words TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app; GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
-          END IF;
-        END $$
-    """,
-    r"""
-ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_history FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_history
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_posting_lists ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_posting_lists FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_posting_lists
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memories ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memories FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_beliefs ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_beliefs FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_beliefs
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_clusters ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_clusters FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_clusters
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_confirmations ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_confirmations FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_confirmations
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_identities ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_identities FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_identities
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_tag_synonyms ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_tag_synonyms
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE episodic_memories ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE episodic_memories FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON episodic_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_activation ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_activation FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_activation
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_belief_evidence ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_belief_evidence FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_belief_evidence
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_cluster_activations ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_cluster_activations FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_cluster_activations
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_cluster_members ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_cluster_members FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_cluster_members
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_relationships ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_relationships FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_relationships
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_tags ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_tags FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_tags
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_vectors ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_vectors FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_vectors
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE memory_words ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE memory_words FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON memory_words
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE procedural_memories ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE procedural_memories FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON procedural_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE semantic_memories ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE semantic_memories FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON semantic_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE strategic_memories ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE strategic_memories FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON strategic_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-ALTER TABLE working_memories ENABLE ROW LEVEL SECURITY
-    """,
-    r"""
-ALTER TABLE working_memories FORCE ROW LEVEL SECURITY
-    """,
-    r"""
-CREATE POLICY one_namespace ON working_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-    """,
-    r"""
-CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
-           USING (current_setting('pgengram.maintenance', true) = 'on')
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+    ALTER TABLE decay_classes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE embedding_models ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE access_events ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE access_tokens ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE client_rates ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE deletion_log ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE namespaces ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
+    CREATE POLICY readable ON decay_classes FOR SELECT USING (true);
+    CREATE POLICY readable ON embedding_models FOR SELECT USING (true);
+  END IF;
+END $$
+    """,
+    r"""
+CREATE FUNCTION pgengram_keep_text() RETURNS trigger LANGUAGE plpgsql
+AS $$
+BEGIN
+  RAISE EXCEPTION 'The text of a memory is not changed by UPDATE: searches would go on finding the old one.'
+    USING ERRCODE = 'restrict_violation',
+      HINT = format('pgengram call update_memory id=%s content=…', right(OLD.id::text, 8));
+END
+$$
+    """,
+    r"""
+DO $do$ BEGIN
+  IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
+CREATE TRIGGER pgengram_keeps_text BEFORE UPDATE OF content ON memories FOR EACH ROW
+  WHEN (OLD.content IS DISTINCT FROM NEW.content AND OLD.version = NEW.version) EXECUTE FUNCTION pgengram_keep_text();
+CREATE VIEW memories_now WITH (security_invoker = true) AS
+SELECT m.id, m.short_id, m.type, m.kind, m.content,
+  pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance, a.importance,
+  ARRAY(SELECT t.tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY t.position) AS tags,
+  m.project, m.collection, m."user", m.speaker, m.source, m.session_id, m.confidence, m.emotion, m.pinned,
+  CASE m.type
+    WHEN 'episodic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM episodic_memories d
+                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    WHEN 'semantic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM semantic_memories d
+                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    WHEN 'procedural' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM procedural_memories d
+                            WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+    ELSE (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM strategic_memories d
+          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
+  END AS detail,
+  m.metadata, m.occurred_at, m.created_at, m.updated_at, m.expires_at, a.last_accessed_at, a.access_count, m.version,
+  m.namespace_id
+FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
+WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now());
+  END IF;
+END $do$
     """,
 )
 
@@ -757,4 +843,9 @@ CREATE POLICY maintenance ON memory_vectors FOR SELECT TO CURRENT_USER
 def upgrade() -> None:
     """Create everything."""
     for statement in STATEMENTS:
+        run(statement)
+    for table in OWNED:
+        for statement in ROW_LEVEL_SECURITY:
+            run(statement.format(table=table))
+    for statement in FUNCTIONS_AND_RIGHTS:
         run(statement)

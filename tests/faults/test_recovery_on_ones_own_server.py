@@ -19,6 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from helpers import PATIENCE_S, SERVER, Database, database_of, environment, examples, in_database
+from later_version import LATER, later_version
 from machine import answered, closed_in_the_end, pgengram
 from owners import Owned, owned
 from pgengram import postgres as embedded
@@ -27,7 +28,6 @@ from pgengram.postgres import programs, supervisor
 from pgengram.postgres.binaries import find_binaries
 from pgengram.store.recovery import archive, backup, restoring
 from pgengram.store.schema import migrate
-from pgengram.store.schema.rights import ROLE
 
 NO_EMBEDDER = {"embedder": "none:"}
 
@@ -167,7 +167,7 @@ def test_nothing_in_a_strangers_backup_runs(
         assert mine.as_login(relevance) == [(0.0,)], "a function is ours even if the file says another of that name"
 
 
-def packed(database: Database, path: Path, tables: archive.Tables, schema: str = "") -> None:
+def packed(database: Database, path: Path, tables: archive.Tables) -> None:
     """Write a backup of a whole database, as somebody who means harm would: its functions say something else."""
     dump = path.with_suffix(".dump")
     tools = programs.programs_for(18)
@@ -177,7 +177,7 @@ def packed(database: Database, path: Path, tables: archive.Tables, schema: str =
     dump.write_bytes(whole.replace(b"THEN 0.0", b"THEN 6.6"))
     whole = dump.read_bytes()
     made = backup.Manifest(1, "0.1.0", "", "18.4", "2026-01-01", hashlib.sha256(whole).hexdigest(), len(whole), tables)
-    archive.pack(path, replace(made, schema=schema or migrate.newest_version()), dump)
+    archive.pack(path, replace(made, schema=migrate.newest_version()), dump)
     dump.unlink()
 
 
@@ -200,24 +200,19 @@ def test_a_backup_of_a_newer_postgresql_is_restored_on_an_older_one(
             older.stop()
 
 
-@pytest.mark.parametrize("schema", ["0001", "0005"])
 def test_a_backup_of_an_older_schema_is_restored_and_brought_up_to_date(
-    blank: Database, postgres: str, tmp_path: Path, schema: str
+    postgres: str, template: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "older.backup"
-    release = (Path(__file__).parents[1] / "store" / "releases" / f"{schema}.sql").read_text(encoding="utf-8")
-    with psycopg.connect(blank.url, autocommit=True) as connection:
-        for statement in (*ROLE, release):
-            connection.execute(statement.encode())
-        tables = backup.prints(connection) | {"alembic_version": archive.Print(rows=1, sha256="of that time")}
-    packed(blank, path, tables, schema)
-    with database_of(postgres, keeps=False) as mine:
-        answer = answered("restore", str(path), "--yes", "--json", database_url=mine.url)
+    with database_of(postgres, template) as older:
+        remembers(older.url, "Jonas is allergic to peanuts.")
+        pgengram("backup", str(path), database_url=older.url)
+    with database_of(postgres, keeps=False) as mine, later_version(tmp_path):
+        answer = restoring.restore(mine.url, path)
 
-        assert answer["left_out"] == []
-        assert migrate.current_version(mine.url) == migrate.newest_version()
-        found = answered("call", "search_memories", "query=peanuts", database_url=mine.url, **NO_EMBEDDER)
-        assert "Jonas" in found["results"][0]["content"]
+        assert answer.left_out == []
+        assert migrate.current_version(mine.url) == LATER
+        assert mine.as_login("SELECT content, mood_count FROM memories") == [("Jonas is allergic to peanuts.", 7)]
         assert mine.as_login("SELECT convalidated FROM pg_constraint WHERE conname = 'memories_namespace_id_fkey'") == [(True,)]  # fmt: skip
 
 

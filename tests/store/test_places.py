@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 from psycopg.conninfo import make_conninfo
-from test_releases import loaded
 
-from helpers import Database, connected, found, remember
+from helpers import connected, found, remember
 from machine import answered, pgengram
 from owners import Owned, owned
 from pgengram.store.schema import migrate
@@ -55,7 +54,7 @@ def test_a_database_with_a_table_of_that_name_is_refused_and_nothing_is_left(
         expect_refusal(made, f"of another program that is called as pgengram's: {table}.", "CREATE DATABASE memo OWNER")
 
 
-@pytest.mark.parametrize("version", ["a1b2c3d4e5f6", "0003", "0005"])
+@pytest.mark.parametrize("version", ["a1b2c3d4e5f6", "0001"])
 async def test_another_programs_alembic_and_ours_do_not_know_each_other(postgres: str, version: str) -> None:
     with owned(postgres) as made:
         made.db.as_login("CREATE TABLE orders (id integer)", *(one.format(version) for one in FOREIGN_VERSION))
@@ -65,18 +64,6 @@ async def test_another_programs_alembic_and_ours_do_not_know_each_other(postgres
 
         assert made.db.as_login("SELECT version_num FROM alembic_version") == [(version,)]
         assert migrate.current_version(made.url) == migrate.newest_version()
-
-
-async def test_a_store_leaves_the_name_alembic_version_to_others(postgres: str, template: str, blank: Database) -> None:
-    loaded(blank, "0005")
-
-    assert migrate.migrate(blank.url) == "0005"
-
-    assert blank.as_login("SELECT to_regclass('alembic_version')::text") == [(None,)]
-    blank.as_login(*(one.format("a1b2c3d4e5f6") for one in FOREIGN_VERSION))
-    assert migrate.current_version(blank.url) == migrate.newest_version()
-    async with connected(database_url=blank.url, embedder="none:") as client:
-        assert await found(client, "peanuts")
 
 
 def test_a_database_that_takes_no_writes_says_so(postgres: str) -> None:

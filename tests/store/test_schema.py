@@ -115,10 +115,10 @@ def test_the_migrations_are_found_from_where_the_package_lies() -> None:
 def test_an_empty_database_becomes_at_once_what_the_migrations_lead_to(migrated: Database, blank: Database) -> None:
     migrate.make_new(blank.url)
 
-    assert migrate.current_version(blank.url) == migrate.newest_version(), "run `python tests/store/dump_release.py`"
+    assert migrate.current_version(blank.url) == migrate.newest_version(), "run `python tests/store/write_schema.py`"
     for what in CATALOG:
         assert catalog(blank, what) == catalog(migrated, what), (
-            f"{what} differ; run `python tests/store/dump_release.py`"
+            f"{what} differ; run `python tests/store/write_schema.py`"
         )
 
 

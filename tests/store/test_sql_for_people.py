@@ -8,7 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
-from dump_release import comments
+from write_schema import comments
 
 from helpers import Database, call, connected, database_of, found, on_citus, read, remember
 from machine import pgengram
@@ -110,7 +110,7 @@ UNSAID = {"namespace_id", "memory_id"}
 
 def test_every_table_and_column_that_somebody_meets_says_what_it_is(lived_in: Database) -> None:
     assert (migrate.migrations_folder() / migrate.COMMENTS).read_text(encoding="utf-8") == comments(), (
-        "run `python tests/store/dump_release.py`"
+        "run `python tests/store/write_schema.py`"
     )
     tables = [table.name for table in OWNED] + ["memories_now", "namespaces", "embedding_models"]
     said = lived_in.as_login(

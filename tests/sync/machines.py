@@ -128,7 +128,7 @@ def _agreed(line: dict[str, Any]) -> dict[str, Any] | None:
             json.dumps([row[name] for name in ("operation", "at", "changes")], sort_keys=True)
             for row in line["history"]
         )
-        for name in ("idempotency_key", "voice", "traits"):
+        for name in ("idempotency_key", "speaker_key", "turn_features"):
             line.pop(name, None)
         activation = line.pop("activation")
         line["activation"] = [

@@ -43,7 +43,7 @@ FIELDS = st.fixed_dictionaries(
     },
 )  # fmt: skip
 BASE = """
-SELECT type, kind, status, content, content_hash, metadata, speaker, "user", project, collection, voice, traits, confidence,
+SELECT type, kind, status, content, content_hash, metadata, speaker, "user", project, collection, speaker_key, turn_features, confidence,
   pinned, source, occurred_at, occurred_at IS NULL OR valid_from = occurred_at AS valid_from, version, sources, emotion
 FROM memories
 """

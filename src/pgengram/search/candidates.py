@@ -268,7 +268,7 @@ def _known_of_each(model: VectorIndex | None) -> str:
     return f"""
 SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, {parts} AS parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
 FROM members c
-CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.voice, m.traits, octet_length(m.content) AS size, {by_period()} AS period,
+CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {by_period()} AS period,
     (date_part('epoch', now()) - date_part('epoch', {moment})) / 86400 AS age_days
   FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
 CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a

@@ -50,7 +50,7 @@ class Candidates:
     session: NDArray[np.int64]
     sequence: NDArray[np.int64]
     voices: list[str | None]
-    traits: NDArray[np.int64]
+    turn_features: NDArray[np.int64]
     size: NDArray[np.int64]
 
     @classmethod
@@ -71,8 +71,8 @@ class Candidates:
             column("matched", int),
             np.array([sessions.setdefault(row["session_id"], len(sessions)) for row in rows], dtype=int),
             np.array([row["session_sequence"] or 0 for row in rows], dtype=int),
-            [row["voice"] for row in rows],
-            column("traits", int),
+            [row["speaker_key"] for row in rows],
+            column("turn_features", int),
             column("size", int),
         )
 
@@ -84,7 +84,7 @@ class Candidates:
         """
         import numpy as np
 
-        is_turn = (self.traits & TURN) != 0
+        is_turn = (self.turn_features & TURN) != 0
         lines: dict[int, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
         for place, voice in enumerate(self.voices):
             if voice and not is_turn[place] and self.session[place] >= 0:
@@ -178,7 +178,7 @@ def _surroundings(
     if not len(turns):
         return columns
     beside, near_by, recent = _neighbours(found, base, turns)
-    its = found.traits[turns]
+    its = found.turn_features[turns]
     open_ = _gate(found, turns)
     heard = terms.share(recent)
     columns["beside"][turns] = beside
@@ -224,7 +224,7 @@ def _replies(found: Candidates, base: Numbers, turns: NDArray[np.intp]) -> Numbe
 
     session, sequence = found.session[turns], found.sequence[turns]
     follows = (session[1:] == session[:-1]) & (sequence[1:] - sequence[:-1] == 1)
-    asked = (found.traits[turns[:-1]] & ASKS) != 0
+    asked = (found.turn_features[turns[:-1]] & ASKS) != 0
     others = np.array([found.voices[one] != found.voices[other] for one, other in pairwise(turns)], dtype=bool)
     return np.concatenate([[0.0], base[turns[:-1]] * (follows & asked & others)])
 

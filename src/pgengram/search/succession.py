@@ -57,7 +57,7 @@ class Statement:
             row["kind"],
             row["speaker"],
             tuple(row[name] for name in SCOPE),
-            bool(row["traits"] & TURN),
+            bool(row["turn_features"] & TURN),
             told_at(row) if row.get("created_at") else None,
         )
 

@@ -12,7 +12,7 @@ from pgengram import fields as f
 from pgengram.sync.merging import ONCE, Document, Entry, digest_of
 
 # What a record has that each machine makes or numbers for itself, and what is put under other names below.
-OWN: Final = frozenset({"id", "record", "version", "idempotency_key", "voice", "traits", "working"})
+OWN: Final = frozenset({"id", "record", "version", "idempotency_key", "speaker_key", "turn_features", "working"})
 PARTS: Final = frozenset({"tags", "detail", "activation", "history"})
 DETAIL, TAG, HISTORY = "detail.", "tag:", ONCE + "history:"
 COUNTED: Final = ("success_count", "total_attempts")  # of a procedure

@@ -420,7 +420,7 @@ def _sorted_out(
 
 def _comparable(one: Row, other: Row) -> bool:
     """Whether two memories are about the same; a turn of a conversation is what was said then, and nothing else is."""
-    if any(one[name] != other[name] for name in SCOPE) or (one["traits"] | other["traits"]) & TURN:
+    if any(one[name] != other[name] for name in SCOPE) or (one["turn_features"] | other["turn_features"]) & TURN:
         return False
     long = max(len(one["content"]), len(other["content"])) > LONG
     return not long or overlap(one["content"], other["content"]) >= LONG_OVERLAP

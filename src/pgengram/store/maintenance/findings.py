@@ -220,7 +220,7 @@ CONDITIONS: Final[dict[str, str]] = {
       AND pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) < {FADED}
       AND NOT EXISTS (SELECT 1 FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id
         AND h.operation = 'import' AND h.at >= now() - %(stale)s)""",
-    "fragments": f"""m.traits & {TURN} = 0 AND (octet_length(m.content) < {FRAGMENT_BYTES}
+    "fragments": f"""m.turn_features & {TURN} = 0 AND (octet_length(m.content) < {FRAGMENT_BYTES}
       OR length(m.content) < {PRONOUN_CHARACTERS} AND m.speaker IS NULL AND m."user" IS NULL
         AND m.content ~* '{PRONOUN_FIRST}'
         AND m.content !~ '\\w[^\\n]*[^.!?] [[:upper:]][[:alpha:]]')""",

@@ -127,9 +127,13 @@ def _plan_what_follows(made: Plan, row: Row) -> None:
         made.base["valid_from"] = after["occurred_at"] or row["created_at"]
     if not (IDENTITY | {"session_id"}) & made.base.keys():
         return
-    turn = bool(row["traits"] & TURN) if "session_id" not in made.base else after["session_id"] is not None
+    turn = bool(row["turn_features"] & TURN) if "session_id" not in made.base else after["session_id"] is not None
     follows = derived({**after, "metadata": {}}, tags=(), detail=None, in_conversation=turn)
-    made.base |= {"voice": follows.voice, "traits": follows.turn_features, "content_hash": follows.content_hash}
+    made.base |= {
+        "speaker_key": follows.speaker_key,
+        "turn_features": follows.turn_features,
+        "content_hash": follows.content_hash,
+    }
 
 
 def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any]) -> None:

@@ -208,7 +208,7 @@ async def _add_rows(tx: Transaction, row: Row) -> None:
 
 async def _follow_text(tx: Transaction, row: Row, *, is_new: bool) -> None:
     """Make what is worked out from a memory's text follow it, and note the change in its history."""
-    in_conversation = bool(row["traits"] & TURN)
+    in_conversation = bool(row["turn_features"] & TURN)
     follows = derived(row, tags=[], detail=None, in_conversation=in_conversation)
     twins = await tx.rows(s.FIND_TWINS, {"hashes": [follows.content_hash]}) if row["status"] == "active" else []
     if any(twin["id"] != row["id"] for twin in twins):
@@ -216,8 +216,8 @@ async def _follow_text(tx: Transaction, row: Row, *, is_new: bool) -> None:
     version = row["version"] + (not is_new)
     columns = {
         "content_hash": follows.content_hash,
-        "voice": follows.voice,
-        "traits": follows.turn_features,
+        "speaker_key": follows.speaker_key,
+        "turn_features": follows.turn_features,
         "version": version,
         "updated_at": datetime.now(UTC),
     }

@@ -146,7 +146,7 @@ MEMBERS: Final = f"""crowded AS MATERIALIZED (
   WHERE members <= {FEW_IN_SCOPE}
 )"""
 SEEN: Final = """m.id, m.type, m.kind, m.status, m.content, m.content_hash, m.speaker, m.occurred_at, m.reason,
-  m.replaced_by, m."user", m.project, m.collection, m.traits, m.created_at, m.last_confirmed_at, m.expires_at"""
+  m.replaced_by, m."user", m.project, m.collection, m.turn_features, m.created_at, m.last_confirmed_at, m.expires_at"""
 # Uses memories_pkey; what was forgotten is near, too.
 JUDGED: Final = f"""
 SELECT * FROM (

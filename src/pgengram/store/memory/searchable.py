@@ -73,6 +73,6 @@ async def set_words(tx: Transaction, rows: Sequence[Row]) -> None:
 
 
 def _searched(row: Row) -> dict[str, Any]:
-    follows = derived(row, tags=row["tags"], detail=row["detail"], in_conversation=bool(row["traits"] & TURN))
+    follows = derived(row, tags=row["tags"], detail=row["detail"], in_conversation=bool(row["turn_features"] & TURN))
     words = {"searched": follows.searched, "extra": follows.extra}
     return {"id": str(row["id"]), "active": row["status"] == "active", **words}

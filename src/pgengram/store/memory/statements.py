@@ -29,7 +29,7 @@ WITH given AS MATERIALIZED (
     id uuid, type text, kind text, status text, content text, content_hash text, metadata jsonb, detail jsonb, tags text[],
     importance double precision, rate_per_day double precision, confidence double precision, emotion text, pinned boolean,
     source text, source_provider text, capture_mode text, session_id text, session_sequence bigint, place integer, speaker text,
-    voice text, traits smallint,
+    speaker_key text, turn_features smallint,
     "user" text, project text, collection text, occurred_at timestamptz, expires_at timestamptz,
     last_confirmed_at timestamptz,
     sources jsonb, idempotency_key text, searched text, extra text[], actor text)
@@ -41,10 +41,10 @@ WITH given AS MATERIALIZED (
   SELECT id FROM embedding_models WHERE state = 'active'
 ), stored AS (
   INSERT INTO memories (namespace_id, id, type, kind, status, content, content_hash, metadata, source, source_provider, capture_mode,
-    session_id, session_sequence, speaker, voice, traits, "user", project, collection, confidence, emotion, pinned, occurred_at,
+    session_id, session_sequence, speaker, speaker_key, turn_features, "user", project, collection, confidence, emotion, pinned, occurred_at,
     expires_at, sources, idempotency_key, last_confirmed_at, valid_from)
   SELECT %(namespace_id)s, id, type, kind, status, content, decode(content_hash, 'hex'), metadata, source, source_provider,
-    capture_mode, session_id, coalesce(session_sequence, before.last + place), speaker, voice, traits, "user", project,
+    capture_mode, session_id, coalesce(session_sequence, before.last + place), speaker, speaker_key, turn_features, "user", project,
     collection, confidence, emotion, pinned, occurred_at, expires_at, nullif(sources, 'null'), idempotency_key,
     coalesce(last_confirmed_at, now()),
     coalesce(occurred_at, now())

@@ -24,7 +24,7 @@ from pgengram.text.turn_features import TURN
 
 # Columns that say nothing of a memory's state, or follow from the others.
 KEPT: Final = frozenset({"namespace_id", "id", "short_id", "idempotency_key", "version", "created_at", "updated_at"})
-FOLLOWING: Final = frozenset({"content_hash", "voice", "traits"})
+FOLLOWING: Final = frozenset({"content_hash", "speaker_key", "turn_features"})
 OPERATIONS: Final = {"invalidated": "forget", "archived": "archive", "active": "restore"}  # by the status that is new
 SKEW: Final = timedelta(days=1)  # by which another machine's clock may be ahead
 # What a record is as a row of its table, written as the table writes it.
@@ -233,9 +233,9 @@ def _following(new: Newer) -> dict[str, Any]:
     after = {**new.before, **new.columns}
     at = after["occurred_at"]
     fields = {**after, "occurred_at": at and datetime.fromisoformat(at), "metadata": {}}
-    follows = derived(fields, tags=(), detail=None, in_conversation=bool(after["traits"] & TURN))
+    follows = derived(fields, tags=(), detail=None, in_conversation=bool(after["turn_features"] & TURN))
     digest = "\\x" + follows.content_hash.hex()
-    return {"content_hash": digest, "voice": follows.voice, "traits": follows.turn_features}
+    return {"content_hash": digest, "speaker_key": follows.speaker_key, "turn_features": follows.turn_features}
 
 
 async def _set_parts(tx: Transaction, new: Newer) -> None:

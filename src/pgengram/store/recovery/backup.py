@@ -156,7 +156,7 @@ def sight(connection: psycopg.Connection[Any]) -> Sight:
 
 def foreign(connection: psycopg.Connection[Any], found: place.Place) -> list[Foreign]:
     """Return what is in the database besides the store."""
-    ours = [*table_names(), *views(), VERSION_TABLE, *([place.FORMER] if found.former_schema else [])]
+    ours = [*table_names(), *views(), VERSION_TABLE]
     known = {"home": found.home, "tables": ours}
     return [Foreign(*row) for row in connection.execute(FOREIGN, known).fetchall()]
 

@@ -86,8 +86,9 @@ def restore(url: str, path: Path, report: Report = lambda _: None) -> Restored:
     manifest = archive.read(path)
     if manifest.schema not in known_versions():
         raise NotReady(
-            f"The backup was written by a newer pgengram ({manifest.pgengram}, schema {manifest.schema}).",
-            "Install that version; nothing was changed.",
+            f"The backup has schema {manifest.schema}, which this pgengram does not know: it is of a newer pgengram, or of "
+            "a build from before the first release.",
+            f"Nothing was changed. Restore it with the version that wrote it ({manifest.pgengram}).",
         )
     try:
         with backup.reached(url) as (connection, pinned):
@@ -242,7 +243,7 @@ def _fill(url: str, path: Path, manifest: Manifest, report: Report) -> dump_scri
 
 def _compare(connection: psycopg.Connection[Any], manifest: Manifest) -> None:
     there = backup.prints(connection)
-    said = {name: print_ for name, print_ in manifest.tables.items() if name not in (place.FORMER, VERSION_TABLE)}
+    said = {name: print_ for name, print_ in manifest.tables.items() if name != VERSION_TABLE}
     if there != said:
         different = sorted(name for name in there | said if there.get(name) != said.get(name))
         raise NotReady(

@@ -15,7 +15,6 @@ from pgengram.store.connection import locks
 from pgengram.store.connection.reachability import parsed
 from pgengram.store.connection.server import HAS_CITUS
 from pgengram.store.schema import place as places
-from pgengram.store.schema.rights import VERSION_TABLE
 
 if TYPE_CHECKING:
     from alembic.config import Config
@@ -153,19 +152,6 @@ def finishing_statements() -> list[str]:
 
     comments = (migrations_folder() / COMMENTS).read_text(encoding="utf-8")
     return [*rights_statements(), *(one for one in comments.split(";\n") if one)]
-
-
-def adopt(connection: Connection) -> None:
-    """Let a store of the first schemas say its version in a table of its own, as a program beside it may use the other
-    one.
-    """
-    place = places.look(_driver(connection))
-    if place.schema is None and place.former_schema is not None:
-        for statement in (
-            f'ALTER TABLE "{place.former_schema}".{places.FORMER} RENAME CONSTRAINT {places.FORMER}_pkc TO {VERSION_TABLE}_pkc',
-            f'ALTER TABLE "{place.former_schema}".{places.FORMER} RENAME TO {VERSION_TABLE}',
-        ):
-            connection.exec_driver_sql(statement)
 
 
 def connected(url: str, **how: Any) -> psycopg.Connection[Any]:

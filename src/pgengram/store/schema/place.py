@@ -16,8 +16,8 @@ from pgengram.store.connection.reachability import parsed
 from pgengram.store.connection.server import APP_ROLE, PGVECTOR
 from pgengram.store.schema.rights import HOLDS, VERSION_TABLE
 
-FORMER: Final = "alembic_version"  # where stores of the first five schemas said their version, as others do
-# Uses pg_class_relname_nsp_index. Somebody else's table of the former name has not these columns beside it.
+# Uses pg_class_relname_nsp_index. Every build before the first release had the column memories.voice, and no other
+# program's table of that name has both columns.
 LOOK: Final = f"""
 SELECT current_database() AS database, current_user::text AS login, current_schema()::text AS first,
   current_schemas(false)::text[] AS visible, current_setting('search_path') LIKE '%"$user"%' AS by_login,
@@ -26,11 +26,8 @@ SELECT current_database() AS database, current_user::text AS login, current_sche
   has_schema_privilege(current_schema(), 'CREATE') AS may_create,
   (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
    WHERE c.oid = to_regclass('{VERSION_TABLE}'))::text AS schema,
-  (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-   WHERE c.oid = to_regclass('{FORMER}') AND 3 = (
-     SELECT count(*) FROM pg_class t JOIN pg_attribute a ON a.attrelid = t.oid WHERE t.relnamespace = c.relnamespace AND
-       (t.relname, a.attname) IN (('memories', 'content_hash'), ('memory_activation', 'relevance_anchor'),
-                                  ('decay_classes', 'rate_per_day'))))::text AS former_schema,
+  2 = (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('memories') AND attname IN ('content_hash', 'voice'))
+    AS unreleased,
   e.extversion AS vector, (SELECT nspname FROM pg_namespace WHERE oid = e.extnamespace)::text AS vector_schema,
   coalesce(has_schema_privilege(e.extnamespace, 'USAGE'), true) AS may_use_vector,
   (SELECT default_version FROM pg_available_extensions WHERE name = 'vector') AS vector_to_have,
@@ -57,7 +54,8 @@ class Place:
 
     first: the schema in which it would make a table, None if there is none; visible: all of its search path.
     by_login: whether the search path begins with a schema that is called as the login.
-    schema, former_schema: of the store, by its table of the version, and by the one that stores had before.
+    schema: of the store, by its table of the version.
+    unreleased: whether the store was made by a build from before the first release.
     vector, vector_schema: pgvector's version and schema, None if this database has none; vector_to_have: the version
         that the server could make.
     """
@@ -71,7 +69,7 @@ class Place:
     by_login: bool
     may_create: bool | None
     schema: str | None
-    former_schema: str | None
+    unreleased: bool
     vector: str | None
     vector_schema: str | None
     may_use_vector: bool
@@ -82,7 +80,7 @@ class Place:
     @property
     def home(self) -> str | None:
         """The schema of the store, or of the one to come."""
-        return self.schema or self.former_schema or self.first
+        return self.schema or self.first
 
     @property
     def search_path(self) -> str | None:
@@ -113,11 +111,21 @@ def pinned(url: str, search_path: str | None) -> str:
 
 
 def version(connection: psycopg.Connection[Any], place: Place) -> str | None:
-    """Return the version of the schema that a store has, or None where there is no store."""
-    schema, table = (place.schema, VERSION_TABLE) if place.schema else (place.former_schema, FORMER)
-    if schema is None:
+    """Return the version of the schema that a store has, or None where there is no store.
+
+    Raises:
+        NotReady: a build from before the first release made the store; no migration begins there.
+    """
+    if place.unreleased:
+        raise NotReady(
+            f"The store in the database {place.database} was made by a build of pgengram from before the first release.",
+            "Nothing was changed. Run `pgengram export memories.jsonl` with that build, then `pgengram import "
+            "memories.jsonl` with this one in a new database.",
+        )
+    if place.schema is None:
         return None
-    row = connection.execute(sql.SQL("SELECT version_num FROM {}").format(sql.Identifier(schema, table))).fetchone()
+    table = sql.Identifier(place.schema, VERSION_TABLE)
+    row = connection.execute(sql.SQL("SELECT version_num FROM {}").format(table)).fetchone()
     return str(row[0]) if row else None
 
 

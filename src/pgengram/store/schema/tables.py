@@ -258,8 +258,8 @@ memories = Table(
     Column("session_id", Text),
     Column("session_sequence", BigInteger),
     Column("speaker", Text),
-    Column("voice", Text),  # who speaks, in lower case, also when only the text says so; helps ranking
-    Column("traits", SmallInteger, nullable=False, server_default=text("0")),  # bits of text/turn_features.py
+    Column("speaker_key", Text),  # who speaks, in lower case, also when only the text says so; helps ranking
+    Column("turn_features", SmallInteger, nullable=False, server_default=text("0")),  # bits of text/turn_features.py
     Column("user", Text),
     Column("project", Text),
     Column("collection", Text),

@@ -6,4 +6,4 @@ from typing import Final
 
 from pgengram.text.turn_features import TURN
 
-SPOKEN: Final = f"({{0}}.traits & {TURN} <> 0 OR {{0}}.voice IS NOT NULL)"  # of a row of `memories`
+SPOKEN: Final = f"({{0}}.turn_features & {TURN} <> 0 OR {{0}}.speaker_key IS NOT NULL)"  # of a row of `memories`

@@ -105,8 +105,8 @@ def _defaults(
 ) -> dict[str, Any]:
     """Return the columns that a record may leave out."""
     return {
-        "voice": follows.voice,
-        "traits": follows.turn_features,
+        "speaker_key": follows.speaker_key,
+        "turn_features": follows.turn_features,
         "pinned": False,
         "version": 1,
         "confidence": detail.get(CONFIDENCE_NAME.get(type_, ""), f.DEFAULT_CONFIDENCE.get(type_)),
