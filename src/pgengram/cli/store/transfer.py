@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import os
-import shutil
 import sys
-import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import replace
+from io import BytesIO, TextIOWrapper
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal, TextIO
+from typing import Annotated, Any, BinaryIO, Final, Literal, TextIO, cast
 
 import typer
 
@@ -30,6 +29,7 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
+from pgengram.cli.store.encryption import Lock, encryption_of, found
 from pgengram.cli.store.gone_notes import Fate, settle
 from pgengram.cli.store.gone_notes import command as forget_command
 from pgengram.errors import Conflict, InvalidInput
@@ -73,30 +73,39 @@ async def export_(
             autocompletion=completing(TAKERS),
         ),
     ] = "",
+    encrypt: Annotated[bool, typer.Option("--encrypt", help="Encrypt it with a passphrase, as age does.")] = False,
+    recipient: Annotated[
+        list[str] | None,
+        typer.Option(help="Encrypt it for a key instead: age1…, ssh-ed25519 …, or a file of them. Repeatable."),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Use it to move memories to another store. The file appears only once it is complete.
 
-    A note keeps its file from one export to the next. `pgengram import` reads back what you edited.
+    A note keeps its file from one export to the next. `pgengram import` reads back what you edited, and asks for the
+    passphrase of what is encrypted.
 
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`,
-    `pgengram export --for claude memories.txt`
+    `pgengram export --encrypt memories.age`, `pgengram export --for claude memories.txt`
     """
     if as_json and path == "-":
         raise InvalidInput("The export and the --json summary can't both go to standard output.", "Give a file.")
+    if format_ == "markdown" and (encrypt or recipient):
+        raise InvalidInput("A folder of notes can't be encrypted.", "Export a file of JSON lines, or leave it out.")
+    lock = encryption_of(recipient or (), encrypt=encrypt)
     chosen = TAKERS[known(taker, TAKERS, "assistant")] if taker else None
     settings = Settings.from_environment()
     core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
     try:
         await core.ready()
         if chosen is not None:
-            with _opened(path) as file:
+            with _opened(path, lock) as file:
                 counts = {"memory": await export_text(file, core, chosen)}
         elif format_ == "markdown":
             with ProgressBar("Exporting", quiet=as_json) as report:
                 counts = await export_notes(Path(path), core, report)
         else:
-            with _opened(path) as file, ProgressBar("Exporting", quiet=as_json) as report:
+            with _opened(path, lock) as file, ProgressBar("Exporting", quiet=as_json) as report:
                 counts = await export_to(file, core, report)
     finally:
         await core.close()
@@ -146,6 +155,9 @@ async def import_(
         Fate,
         typer.Option(help="What to do with memories whose notes you deleted from a Markdown export."),
     ] = "ask",
+    identity: Annotated[
+        Path | None, typer.Option(help="File of the secret key that opens an encrypted export.")
+    ] = None,
     restore_erased: Annotated[
         bool, typer.Option("--restore-erased", help="Also import memories that you erased here.")
     ] = False,
@@ -160,24 +172,25 @@ async def import_(
     `pgengram export - | ssh ada@box pgengram import -`
     """
     mapping = dict(name_value(one) for one in mapped.split(",") if one)
-    if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:
-        system, mapping = await asyncio.to_thread(_asked, system, source, encoding)
-    core = Core(Settings.from_environment())
-    try:
-        await core.ready()
-        with _found(source) as path, ProgressBar("Reading" if dry_run else "Importing") as report:
-            imported = await import_from(
-                core, system, path, dry_run=dry_run, report=report, mapping=mapping, encoding=encoding,
-                restore_erased=restore_erased,
-            )  # fmt: skip
-        if not as_json:
-            _show(imported)
-        forgotten = await settle(core.store, imported, gone, source, as_json=as_json)
-    except asyncio.CancelledError:
-        note(INTERRUPTED)
-        raise
-    finally:
-        await core.close()
+    with found(source, identity) as path:
+        if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:
+            system, mapping = await asyncio.to_thread(_asked, system, path, encoding)
+        core = Core(Settings.from_environment())
+        try:
+            await core.ready()
+            with ProgressBar("Reading" if dry_run else "Importing") as report:
+                imported = await import_from(
+                    core, system, path, dry_run=dry_run, report=report, mapping=mapping, encoding=encoding,
+                    restore_erased=restore_erased,
+                )  # fmt: skip
+            if not as_json:
+                _show(imported)
+            forgotten = await settle(core.store, imported, gone, source, as_json=as_json)
+        except asyncio.CancelledError:
+            note(INTERRUPTED)
+            raise
+        finally:
+            await core.close()
     if as_json:
         print_json(imported.as_dict() | _fate(imported, forgotten, gone, source))
     elif forgotten:
@@ -245,36 +258,44 @@ def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:
 
 
 @contextmanager
-def _found(source: str) -> Iterator[str]:
-    """Yield the path of what is to be read; standard input, `-`, is kept in a file meanwhile, as it is read twice."""
-    if source != "-":
-        yield source
-        return
-    with tempfile.TemporaryDirectory(prefix="pgengram-") as folder:
-        path = Path(folder) / "stdin"
-        with path.open("wb") as file:
-            shutil.copyfileobj(sys.stdin.buffer, file)
-        yield str(path)
+def _opened(path: str, lock: Lock | None) -> Iterator[TextIO]:
+    """Open a file that only its owner can read, and that takes its name when it is complete; what is encrypted is written
+    once it is whole.
+    """
+    if path != "-":
+        with _unfinished(Path(path)) as binary, _as_text(binary, lock) as file:
+            yield file
+    elif lock is None:
+        yield sys.stdout
+        sys.stdout.flush()
+    else:
+        with _as_text(sys.stdout.buffer, lock) as file:
+            yield file
 
 
 @contextmanager
-def _opened(path: str) -> Iterator[TextIO]:
-    """Open a file that only its owner can read, and that takes its name when it is complete."""
-    if path == "-":
-        yield sys.stdout
-        sys.stdout.flush()
-        return
-    target = Path(path)
+def _as_text(binary: BinaryIO, lock: Lock | None) -> Iterator[TextIO]:
+    """Take a text, and write its bytes, or what is encrypted of them."""
+    with TextIOWrapper(binary if lock is None else BytesIO(), encoding="utf-8", newline="\n") as file:
+        yield file
+        file.flush()
+        if lock is not None:
+            binary.write(lock(cast("BytesIO", file.buffer).getvalue()))
+            binary.flush()
+
+
+@contextmanager
+def _unfinished(target: Path) -> Iterator[BinaryIO]:
     if target.is_dir() or not target.absolute().parent.is_dir():
-        raise InvalidInput(f"{path} cannot be written.", "Give a file in a folder that exists, or - for stdout.")
+        raise InvalidInput(f"{target} cannot be written.", "Give a file in a folder that exists, or - for stdout.")
     unfinished = target.with_name(target.name + ".unfinished")
     try:
         descriptor = os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as file:
+        with os.fdopen(descriptor, "wb") as file:
             yield file
         unfinished.replace(target)
     except OSError as error:  # no right to write there, a full disk
-        raise Conflict(f"{path} cannot be written: {error.strerror or error}.", "Choose another folder.") from None
+        raise Conflict(f"{target} cannot be written: {error.strerror or error}.", "Choose another folder.") from None
     finally:
         with suppress(OSError):  # where nothing could be written there is nothing to remove
             unfinished.unlink(missing_ok=True)

@@ -13,10 +13,11 @@ from typing import Any, BinaryIO, Final, cast
 
 BOMB: Final = (64 << 20, 200)  # bytes unpacked, and how many times as many as packed, that together are a bomb
 TOO_MUCH: Final = f"it unpacks to more than {BOMB[1]} times its size"
+ENCRYPTED: Final = "age"
 # How each begins, and what unpacks it where this can't.
 BEGINS: Final = {
     b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"\xfd7zXZ\0": "xz", b"BZh": "bzip2",
-    b"\x04\x22\x4d\x18": "lz4", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "unrar", b"\x1f\x9d": "uncompress",
+    b"age-encryption.org/": ENCRYPTED, b"-----BEGIN AGE ENCRY": ENCRYPTED, b"\x04\x22\x4d\x18": "lz4", b"7z\xbc\xaf\x27\x1c": "7z", b"Rar!\x1a\x07": "unrar", b"\x1f\x9d": "uncompress",
 }  # fmt: skip
 CHUNK: Final = 1 << 20  # bytes read at once
 READ: Final = frozenset({"gzip", "zstd", "xz", "bzip2"})
@@ -43,6 +44,8 @@ def _unpacked(packed: BinaryIO, how: str) -> BinaryIO:
     Raises:
         ValueError: it is compressed in a way that is not read.
     """
+    if how == ENCRYPTED:
+        raise ValueError("it is encrypted; `pgengram import` asks for its passphrase where it is given alone")
     if how not in READ:
         raise ValueError(f"it is compressed; unpack it with {how} and import that")
     match how:
