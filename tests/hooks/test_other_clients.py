@@ -181,6 +181,18 @@ async def test_what_is_told_twice_is_kept_once_and_what_is_said_twice_is_kept_tw
     assert [row["text"] for row in database.rows(KEPT)] == [QUESTION, "Lyon.", "Lyon."]  # the same answer an hour apart
 
 
+@pytest.mark.parametrize(("name", "field"), [("windsurf", "execution_id"), ("cursor", "generation_id")])
+async def test_the_same_words_of_two_turns_are_two_and_those_of_one_told_by_two_hooks_are_one(
+    assistant: Assistant, client: Client, database: Database, name: str, field: str
+) -> None:
+    assistant.name = name
+    prompt = PAYLOADS[name][2]
+    for turn in ("e-1", "e-1", "e-2", "e-2"):  # within a minute, and the user stopped the first before it was answered
+        await run(assistant, {**prompt, field: turn})
+
+    assert [row["text"] for row in database.rows(KEPT)] == [QUESTION, QUESTION]
+
+
 async def test_the_transcript_of_codex_is_kept_with_what_its_tools_print(
     assistant: Assistant, client: Client, database: Database
 ) -> None:

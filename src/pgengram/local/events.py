@@ -28,6 +28,7 @@ class Event:
         prompt: what the user says.
         source: how a session starts, such as resume or compact.
         said: by whom and what was said, as the event itself tells, where no transcript is read.
+        turn: as the client calls the turn of which the event is; empty where it has no name for that.
         listens: whether the client puts what is printed before its model.
     """
 
@@ -40,6 +41,7 @@ class Event:
     prompt: str = ""
     source: str = ""
     said: tuple[str, str] | None = None
+    turn: str = ""
     listens: bool = False
 
 
@@ -63,6 +65,7 @@ class Form:
         kinds: what each event is.
         listens: at which kinds of events what is printed comes before the model.
         reply: the field with what the assistant said last.
+        turn: the field that differs from one turn to the next.
         context: how what comes before the model is printed.
     """
 
@@ -73,6 +76,7 @@ class Form:
     folder: tuple[str, ...] = ("cwd",)
     prompt: tuple[str, ...] = ("prompt",)
     reply: tuple[str, ...] = ()
+    turn: tuple[str, ...] = ()
     context: Callable[[Event, str], dict[str, Any]] = _as_claude_code
 
 
@@ -84,7 +88,7 @@ FORMS: Final[Mapping[str, Form]] = {
     ),
     "codex": Form(
         {"SessionStart": "start", "UserPromptSubmit": "prompt", "Stop": "turn", "SessionEnd": "end"},
-        reply=("last_assistant_message",),
+        reply=("last_assistant_message",), turn=("turn_id",),
     ),
     "gemini-cli": Form(
         {"SessionStart": "start", "BeforeAgent": "prompt", "AfterAgent": "turn", "SessionEnd": "end"},
@@ -93,7 +97,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "cursor": Form(
         {"sessionStart": "start", "beforeSubmitPrompt": "prompt", "afterAgentResponse": "turn", "sessionEnd": "end"},
         frozenset(("start",)),
-        conversation=("conversation_id", "session_id"), folder=("workspace_roots.0", "cwd"), reply=("text",),
+        conversation=("conversation_id", "session_id"), folder=("workspace_roots.0", "cwd"), reply=("text",), turn=("generation_id",),
         context=_as_cursor,
     ),
     "vscode": Form(
@@ -108,7 +112,7 @@ FORMS: Final[Mapping[str, Form]] = {
     "windsurf": Form(
         {"pre_user_prompt": "prompt", "post_cascade_response": "turn"}, frozenset(), name=("agent_action_name",),
         conversation=("trajectory_id",), folder=("tool_info.cwd",), prompt=("tool_info.user_prompt",),
-        reply=("tool_info.response",),
+        reply=("tool_info.response",), turn=("execution_id",),
     ),
 }  # fmt: skip
 UNKNOWN: Final = Form({})
@@ -121,7 +125,7 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
     kind = form.kinds.get(name)
     reply = _first(given, form.reply)
     prompt = spoken(client, [_first(given, form.prompt)]).text
-    turn = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
+    said = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
     transcript = (_first(given, ("transcript_path",)) or None) if client in READ else None
     return Event(
         client,
@@ -132,7 +136,8 @@ def read_event(client: str, given: Mapping[str, Any]) -> Event:
         transcript,
         prompt,
         _first(given, ("source",)),
-        turn if turn[1] and transcript is None else None,
+        said if said[1] and transcript is None else None,
+        _first(given, form.turn),
         kind in form.listens,
     )
 

@@ -132,7 +132,7 @@ class _Answer:
         if self._event.transcript is not None:
             await conversations.keep(self._conversation, read_transcript)
         if self._event.said:
-            await conversations.keep_told(self._conversation, self._event.said, self._asked.at)
+            await conversations.keep_told(self._conversation, self._event.said, self._asked.at, self._event.turn)
         if self._event.kind == "start":
             await conversations.catch_up(self._conversation, read_transcript)
 

@@ -40,6 +40,7 @@ class Conversations:
         self._store = core.store
         self._projects = core.projects
         self._silence = core.silence
+        self._told = core.told
         self._arrivals: dict[bool, Arrivals] = {}
 
     async def keep(self, conversation: Conversation, read: Read) -> int:
@@ -90,17 +91,22 @@ class Conversations:
             self._silence.note(spoken=True)
         return brought
 
-    async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime) -> bool:
+    async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime, named: str = "") -> bool:
         """Keep what an event tells, by role and text; return whether it is new.
 
         It is not if it was told before at this moment, as a hook that got no answer leaves it for the next server; nor
-        if it is the last turn, as a client runs a hook again that it had to kill.
+        if it is the last turn, as a client runs a hook again that it had to kill, or that stands in two of its files:
+        unless the client calls it (`named`) another turn than the last one.
         """
+        name = (conversation.client, conversation.id)
+        is_another = bool(named) and self._told.get(name, named) != named
+        if named:
+            self._told |= {name: named}
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
             last, _ = await store.begin(tx, conversation)
             turn = fitted(Turn(last + 1, *said, at))[0]
-            if not keeping.keeps or await store.is_kept(tx, conversation, turn):
+            if not keeping.keeps or await store.is_kept(tx, conversation, turn, again=not is_another):
                 return False
             await turn_arrivals.add(tx, [turn_arrivals.row_of(conversation, turn)])
             await store.read_to(tx, conversation, turn.number, at)

@@ -80,6 +80,7 @@ class Core:
         self.projects = Projects(settings)
         self.here: Project | None = None  # that of the folder where the client works, if that is known
         self.silence = Silence()
+        self.told: dict[tuple[str, str], str] = {}  # of each conversation of a hook, the turn that it told of last
         self.accesses = AccessLog(self.store)
         self._words = PostingsCompactor(self.store)
         self.working = WorkingMemoryExpirer(self.store)

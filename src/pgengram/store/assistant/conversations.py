@@ -121,7 +121,7 @@ IS_KEPT: Final = """
 SELECT number FROM conversation_turns
 WHERE namespace_id = %(namespace_id)s AND client = %(client)s AND conversation = %(conversation)s
   AND role = %(role)s AND text = %(text)s
-  AND (time = %(time)s OR (number = %(number)s - 1 AND time BETWEEN %(time)s - interval '1 minute' AND %(time)s)) LIMIT 1
+  AND (time = %(time)s OR (%(again)s AND number = %(number)s - 1 AND time BETWEEN %(time)s - interval '1 minute' AND %(time)s)) LIMIT 1
 """
 # Uses conversation_turns_by_time.
 OLD: Final = """FROM {table} t
@@ -260,9 +260,11 @@ async def begin(tx: Transaction, conversation: Conversation) -> tuple[int, datet
     return (int(row["read_to"]), row["kept_from"]) if row else (-1, None)
 
 
-async def is_kept(tx: Transaction, conversation: Conversation, turn: Turn) -> bool:
-    """Whether a turn that would come next is the last one, said within a minute, or was kept with the same moment."""
-    given = {"number": turn.number, "role": turn.role, "text": turn.text, "time": turn.time}
+async def is_kept(tx: Transaction, conversation: Conversation, turn: Turn, *, again: bool) -> bool:
+    """Whether a turn that would come next was kept with the same moment, or where it may be told `again` is the last one,
+    said within a minute.
+    """
+    given = {"number": turn.number, "role": turn.role, "text": turn.text, "time": turn.time, "again": again}
     return await tx.row(IS_KEPT, {**conversation.key, **given}) is not None
 
 
