@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import subprocess
 import sys
@@ -17,7 +18,7 @@ from mcp import Client
 from typer.testing import CliRunner
 
 from helpers import PATIENCE_S, connected, environment, nightly, remember
-from machine import copied
+from machine import copied, exit_code, has_terminals, is_over, what_comes
 from pgengram.cli.app import app
 from pgengram.postgres import status
 from pgengram.runtime.context import COMMAND_LINE
@@ -132,6 +133,31 @@ async def test_without_a_server_a_command_says_what_the_full_one_does_and_reads_
         assert steady(printed) == steady(full[1])
     assert ("typer" in said.split()) == (code == 2)
     assert not status(own.folder).running
+
+
+@has_terminals
+def test_whoever_types_is_answered_by_a_server_that_stays_for_the_next_commands(own: Assistant) -> None:
+    import pty
+
+    pid, terminal = pty.fork()
+    if pid == 0:
+        os.execve(
+            sys.executable, [sys.executable, "-m", "pgengram", "add", "Ravi drinks tea."], environment(**own.settings)
+        )
+    shown = b"".join(what_comes(terminal))
+    os.close(terminal)
+    code = exit_code(pid)
+    own.wait()
+    [server] = own.momentary()
+
+    code_of_next, printed, imported = quickly(own, "list")
+    server.terminate()
+    server.wait(PATIENCE_S)
+
+    assert (code, code_of_next) == (0, 0), shown
+    assert "Ravi drinks tea." in printed
+    assert imported.split() == []  # it was answered before anything heavy was imported
+    assert is_over(own.folder)
 
 
 async def test_a_wrong_command_makes_no_store(tmp_path: Path) -> None:

@@ -126,7 +126,7 @@ def test_what_cannot_be_encrypted_is_refused_before_anything_is_written(store: d
     no_terminal = pgengram("export", "--encrypt", str(path), expect=2, **store)
     notes = pgengram("export", "--format", "markdown", "--encrypt", str(tmp_path / "notes"), expect=2, **store)
 
-    assert "is no public key" in no_key.stderr
+    assert "is not a public key" in no_key.stderr
     assert "no terminal" in no_terminal.stderr
     assert "--recipient" in no_terminal.stderr
     assert "can't be encrypted" in notes.stderr

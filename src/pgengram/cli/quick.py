@@ -1,7 +1,8 @@
 """`pgengram search`, `list`, `show` and `add`, plainly typed, in a fraction of the full command's time.
 
 A running server of the store answers them. Where none runs, PostgreSQL starts while the rest is imported, and nothing
-is that reads options. An option or value that is not as it should be is left to the full command, which explains it.
+is that reads options; and whoever types gets a server for the moment, which answers what is typed next and ends a minute
+after the last. An option or value that is not as it should be is left to the full command, which explains it.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import json
 import os
 import sys
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Any, Final
 
 from pgengram.cli.waiting import waiting
@@ -147,11 +149,21 @@ def _alone(name: str, options: Options, called: Request, settings: Settings) -> 
                 answer = await runtime.call_tool(manager, called["call"], called["arguments"])
             except InvalidInput:
                 return None
-            return _shown(name, options, answer.model_dump(), answer.model_dump_json(indent=2, exclude_none=True))
+            shown = _shown(name, options, answer.model_dump(), answer.model_dump_json(indent=2, exclude_none=True))
+            _answer_the_next()
+            return shown
 
     code = runtime.finished(work())
     ended.extend([] if code is None else [code])
     return code
+
+
+def _answer_the_next() -> None:
+    """Start a server for the moment where a person types, who may go on; what a program runs leaves nothing behind."""
+    if not local_socket.SUPPORTED or not sys.stdin.isatty() or not sys.stdout.isatty():
+        return
+    with suppress(OSError):  # no room, or a folder of somebody else: the next command takes as long as this one
+        local_socket.start(local_socket.Endpoints(os.environ))
 
 
 def _end_at_once(codes: list[int]) -> None:

@@ -117,7 +117,7 @@ def _key(line: str, kinds: Sequence[Any], error: type[Exception]) -> Any:
         except error:
             continue
     raise InvalidInput(
-        f"{line.strip()[:80]!r} is no public key.", "Give age1… of age-keygen, ssh-ed25519 …, or a file of them."
+        f"{line.strip()[:80]!r} is not a public key.", "Give age1… of age-keygen, ssh-ed25519 …, or a file of them."
     )
 
 
