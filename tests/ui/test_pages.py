@@ -1261,6 +1261,26 @@ async def test_a_conversation_is_read_word_for_word_and_nothing_in_it_runs(ui: U
     await ui.page("/conversation", code=404, client="claude-code", conversation="c-")
 
 
+async def test_what_may_be_worth_a_memory_is_offered_with_its_conversation_until_a_memory_has_it(ui: Ui) -> None:
+    texts = [
+        f"We decided to paint boat number {word} red from now on."
+        for word in ("one", "two", "three", "four", "five", "six")
+    ]
+    ui.db.rows(OFFERED, {"texts": texts, "namespace": 1})
+
+    first = await ui.page("/conversations", client="offering")
+    second = await ui.page("/conversations", client="offering", skip="5")
+    [form, *_] = re.findall(r'href="(/new\?[^"]+)">Make a memory', second)
+    page = await ui.page(form.replace("&amp;", "&"))
+    ui.db.rows("DELETE FROM conversations WHERE client = 'offering'")  # the pages of other tests count turns
+
+    assert [len(re.findall(">Make a memory<", one)) for one in (first, second)] == [5, 1]
+    assert "Next 1 of 6" in first
+    assert "In its conversation" in first
+    assert texts[0] in page
+    assert "turn:offering/o-1/0" in page
+
+
 async def test_a_receipt_leads_to_its_memory_and_its_conversation(ui: Ui) -> None:
     page = await ui.page("/receipts", conversation=TALK.id)
 
@@ -1274,6 +1294,12 @@ CITED_TURNS = """
 WITH talk AS (INSERT INTO conversations (namespace_id, client, conversation) VALUES (%(namespace)s, 'codex', 'cited'))
 INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, time)
 SELECT %(namespace)s, 'codex', 'cited', n, 'user', 'Said.', now() FROM generate_series(0, 1) AS n
+"""
+OFFERED = """
+WITH talk AS (INSERT INTO conversations (namespace_id, client, conversation) VALUES (%(namespace)s, 'offering', 'o-1'))
+INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, time)
+SELECT %(namespace)s, 'offering', 'o-1', place - 1, 'user', said, now() + place * interval '1 second'
+FROM unnest(%(texts)s::text[]) WITH ORDINALITY AS t(said, place)
 """
 LEFT = "SELECT number FROM conversation_turns WHERE conversation = 'cited' ORDER BY number"
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.errors import Conflict
+from pgengram.service.answers import said
 from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
 from pgengram.store.assistant import conversations as store
 from pgengram.store.assistant import recall_receipts, turn_arrivals
@@ -75,23 +76,23 @@ class Conversations:
         self._silence.note(spoken=True)
         return added
 
-    async def bring(self, said: Sequence[tuple[Conversation, Turn]], *, dry_run: bool = False) -> Brought:
+    async def bring(self, turns: Sequence[tuple[Conversation, Turn]], *, dry_run: bool = False) -> Brought:
         """Keep turns of conversations from elsewhere, each once; they stay until they are erased.
 
         Args:
-            said: in any order, of any conversations.
+            turns: in any order, of any conversations.
             dry_run: change nothing.
         """
-        named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in said}}
-        said = [(named[conversation], turn) for conversation, turn in said]
+        named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in turns}}
+        turns = [(named[conversation], turn) for conversation, turn in turns]
         arrivals = self._arrivals.setdefault(dry_run, Arrivals(imported=True, dry_run=dry_run))
         async with self._store.transaction() as tx:
-            brought = await arrivals.bring(tx, said)
+            brought = await arrivals.bring(tx, turns)
         if brought.added and not dry_run:
             self._silence.note(spoken=True)
         return brought
 
-    async def keep_told(self, conversation: Conversation, said: tuple[str, str], at: datetime, named: str = "") -> bool:
+    async def keep_told(self, conversation: Conversation, told: tuple[str, str], at: datetime, named: str = "") -> bool:
         """Keep what an event tells, by role and text; return whether it is new.
 
         It is not if it was told before at this moment, as a hook that got no answer leaves it for the next server; nor
@@ -105,7 +106,7 @@ class Conversations:
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
             last, _ = await store.begin(tx, conversation)
-            turn = fitted(Turn(last + 1, *said, at))[0]
+            turn = fitted(Turn(last + 1, *told, at))[0]
             if not keeping.keeps or await store.is_kept(tx, conversation, turn, again=not is_another):
                 return False
             await turn_arrivals.add(tx, [turn_arrivals.row_of(conversation, turn)])
@@ -155,6 +156,14 @@ class Conversations:
         utc = [{"at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
         return [{**row, **times, "project": self._meant(row["project"])} for row, times in zip(rows, utc, strict=True)]
 
+    async def worth_remembering(
+        self, where: Mapping[str, str | None], *, skip: int = 0
+    ) -> tuple[list[dict[str, Any]], int]:
+        """Return a few turns that may be worth a memory, each with how that cites it, and how many there are in all."""
+        rows, in_all = await said.worth_remembering(self._store, self._chosen(where), skip=skip)
+        shown = [{**row, "time": f.as_utc(row["time"]), "cite": store.cited(row)} for row in rows]
+        return [{**row, "project": self._meant(row["project"])} for row in shown], in_all
+
     async def turns(self, beginning: str, **part: Any) -> list[dict[str, Any]]:
         """Return the turns of the latest conversation whose id begins so, in their order; see `store.turns`."""
         rows = await self._store.read_transaction(lambda tx: store.turns(tx, beginning, **part))
@@ -199,16 +208,16 @@ def _stands_again(turn: Turn, last: int, taken_back: Collection[int | None]) -> 
     return turn.number <= last and not turn.withdrawn and turn.key in taken_back
 
 
-async def _not_erased(tx: Transaction, said: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:
+async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:
     """Return the turns but for copies of what was erased, or off the record, in the conversation they are copied from."""
-    names = {(one.client, turn.copied_from[0]) for one, turn in said if turn.copied_from}
+    names = {(one.client, turn.copied_from[0]) for one, turn in turns if turn.copied_from}
     known = await turn_arrivals.known(tx, names) if names else {}
 
     def is_erased(one: Conversation, turn: Turn) -> bool:
         origin = known.get((one.client, turn.copied_from[0])) if turn.copied_from else None
         return bool(origin and origin.kept_from and turn.time <= origin.kept_from)
 
-    return [(one, turn) for one, turn in said if not is_erased(one, turn)]
+    return [(one, turn) for one, turn in turns if not is_erased(one, turn)]
 
 
 def _named(conversation: Conversation) -> Conversation:

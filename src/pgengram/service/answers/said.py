@@ -70,17 +70,40 @@ async def not_stored(store: Store, current: conversations.Conversation) -> list[
     likeliest first: none cites it, and none that was stored or changed since has most of its words.
     """
 
-    async def read(tx: Transaction) -> tuple[list[Row], list[Row]]:
-        said = await conversations.last_said(tx, current, LOOKED_AT)
-        said = [row for row in said if lasting(row["text"]) and len(words(row["text"])) >= LEAST_WORDS]
-        since = min((row["time"] for row in said), default=None)
-        return said, await conversations.stored_since(tx, since, current) if since else []
+    async def read(tx: Transaction) -> list[Row]:
+        return await _not_in_memories(tx, await conversations.last_said(tx, current, LOOKED_AT), current)
 
-    said, stored = await store.read_transaction(read)
+    return (await store.read_transaction(read))[:TOLD]
+
+
+async def worth_remembering(store: Store, where: conversations.Chosen, *, skip: int = 0) -> tuple[list[Row], int]:
+    """Return a few turns of the latest in some conversations in which users said something that is likely to last and
+    that no memory has yet, the likeliest first, and how many there are in all. Nothing is made of them here.
+
+    Args:
+        store: whose conversations.
+        where: which of them.
+        skip: how many were shown before.
+    """
+
+    async def read(tx: Transaction) -> list[Row]:
+        return await _not_in_memories(tx, await conversations.said_by_users(tx, where, LATEST))
+
+    found = await store.read_transaction(read)
+    return found[skip : skip + TOLD], len(found)
+
+
+async def _not_in_memories(
+    tx: Transaction, said: Sequence[Row], about: conversations.Conversation | None = None
+) -> list[Row]:
+    """Return what of some turns is likely to last and is in no memory that was stored or changed since."""
+    said = [row for row in said if lasting(row["text"]) and len(words(row["text"])) >= LEAST_WORDS]
+    since = min((row["time"] for row in said), default=None)
+    stored = await conversations.stored_since(tx, since, about) if since else []
     cites = {source.get("ref") for row in stored for source in row["sources"] or ()}
     known = [_stems(row["content"]) for row in stored]
     fresh = [row for row in said if conversations.cited(row) not in cites and not _is_in(_stems(row["text"]), known)]
-    return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["number"]))[:TOLD]
+    return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["time"].timestamp(), -row["number"]))
 
 
 async def what_became(store: Store, conversation: conversations.Conversation) -> str:

@@ -209,6 +209,11 @@ SELECT t.client, t.conversation, t.number, t.role, t.text, t.project, t.time FRO
 JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation
 WHERE t.role = 'user' ORDER BY t.time DESC, t.number DESC LIMIT %(limit)s
 """
+# Uses conversation_turns_by_time.
+SAID_BY_USERS: Final = f"""
+SELECT client, conversation, number, role, text, project, time FROM conversation_turns
+WHERE {CHOSEN} AND role = 'user' ORDER BY time DESC, number DESC LIMIT %(limit)s
+"""
 # Uses memories_by_time, and memories_by_project for those that were only changed.
 STORED_SINCE: Final = """
 SELECT content, sources, true AS is_new FROM memories
@@ -330,9 +335,15 @@ async def last_said(tx: Transaction, current: Conversation, limit: int) -> list[
     return await tx.rows(LAST_SAID, {**current.key, **current.about, "limit": limit})
 
 
-async def stored_since(tx: Transaction, since: datetime, conversation: Conversation) -> list[Row]:
+async def said_by_users(tx: Transaction, where: Chosen, limit: int) -> list[Row]:
+    """Return what users said in conversations, the latest first."""
+    return await tx.rows(SAID_BY_USERS, {**ALL, **where, "limit": limit})
+
+
+async def stored_since(tx: Transaction, since: datetime, conversation: Conversation | None = None) -> list[Row]:
     """Return what was stored since a moment, and what of the conversation's project was changed; see `is_new`."""
-    return await tx.rows(STORED_SINCE, {"since": since, **conversation.about})
+    about = conversation.about if conversation else {"projects": None}
+    return await tx.rows(STORED_SINCE, {"since": since, **about})
 
 
 async def began(tx: Transaction, conversation: Conversation) -> Row:

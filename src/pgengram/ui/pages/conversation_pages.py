@@ -43,6 +43,9 @@ class ConversationPages(PageApplication):
         given = {name: value for name, value in where.items() if value}
         shown: dict[str, Any] = {"found": found[:PAGE], "more": len(found) > PAGE, "page": page, "given": given}
         shown |= {"sought": sought, "turns": turns, "matching": matching}
+        skip = whole_number(asked.get("skip"), 0)
+        offers, in_all = await self._kept.worth_remembering(where, skip=skip)
+        shown |= {"offers": offers, "offered": skip + len(offers), "offers_in_all": in_all}
         return self._page("conversations.html", here="/conversations", state=await self._kept.state(), **shown)
 
     async def conversation(self, request: Request) -> Response:

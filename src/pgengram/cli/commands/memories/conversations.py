@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import Annotated, Any
 
 import typer
@@ -10,9 +11,12 @@ from rich.text import Text
 from pgengram import fields as f
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson, Limit, OfProject, Yes
-from pgengram.cli.output import plain_table
+from pgengram.cli.output import plain_table, print_stored
+from pgengram.cli.quick import ORIGIN
 from pgengram.cli.runtime import (
     FAILED,
+    answer_of,
+    call_tool,
     command,
     confirmed,
     opened_manager,
@@ -21,7 +25,7 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
-from pgengram.errors import NotFound
+from pgengram.errors import InvalidInput, NotFound
 from pgengram.ids import short
 from pgengram.service.conversations import Conversations
 from pgengram.text.counting import counted
@@ -29,6 +33,7 @@ from pgengram.text.fencing import one_line
 
 OfClient = Annotated[str | None, typer.Option(help="Only this assistant, such as claude-code.")]
 EXCERPT = 120  # characters
+SUGGESTED = 300  # characters of what may be worth a memory
 conversations = Commands("Show or erase the conversations that hooks keep.")
 
 
@@ -77,6 +82,50 @@ async def show(
     for turn in turns:
         screen.print(Text(f"{turn['role']}  {turn['time'][:16].replace('T', ' ')}", style="dim"))
         say(f"{turn['text']}\n")
+
+
+@conversations.command()
+@command
+async def suggest(
+    project: OfProject = None,
+    client: OfClient = None,
+    skip: Annotated[int, typer.Option(help="How many to pass over.", min=0)] = 0,
+    as_json: AsJson = False,
+) -> None:
+    """Show five things you said that no memory has yet, and ask which to remember. Nothing is stored otherwise.
+
+    Examples: `pgengram conversations suggest`, `pgengram conversations suggest --client chatgpt --skip 5`
+    """
+    where = {"project": project, "client": client}
+    async with opened_manager() as manager:
+        found, in_all = await Conversations(manager).worth_remembering(where, skip=skip)
+        if as_json:
+            print_json({"in_all": in_all, "turns": found})
+            return
+        for number, one in enumerate(found, 1):
+            beside = " · ".join(filter(None, (one["time"][:10], one["client"], one["project"])))
+            screen.print(
+                Text.assemble((f"{number}  ", "cyan"), one_line(one["text"])[:SUGGESTED], (f"  {beside}", "dim"))
+            )
+        for one in _picked(found) if sys.stdin.isatty() and found else ():
+            given = {"content": one["text"], "project": one["project"], "occurred_at": one["time"], **ORIGIN}
+            given["sources"] = [{"kind": "conversation", "ref": one["cite"], "label": one["client"]}]
+            print_stored((await call_tool(manager, "create_memory", given)).model_dump())
+    if left := in_all - skip - len(found):
+        say(f"{left:,} more: pgengram conversations suggest --skip {skip + len(found)}")
+    elif not in_all:
+        say("Nothing that no memory has yet.")
+
+
+def _picked(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return those that a person names by their numbers."""
+    answer = answer_of(
+        lambda: str(typer.prompt("Remember which? (such as 1 3; Enter for none)", default="", show_default=False))
+    )
+    numbers = answer.replace(",", " ").split()
+    if wrong := [one for one in numbers if not (one.isdecimal() and 1 <= int(one) <= len(found))]:
+        raise InvalidInput(f"{wrong[0]!r} is none of the numbers.", "Nothing was stored.")
+    return [found[int(one) - 1] for one in dict.fromkeys(numbers)]
 
 
 @conversations.command()
