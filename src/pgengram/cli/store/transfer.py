@@ -45,7 +45,7 @@ Format = Literal["jsonl", "markdown"]
 INTERRUPTED: Final = "Interrupted. What was imported so far stays; run the same command again to import the rest."
 TURNS: Final = (
     "Turns are kept as conversations until you erase them, not as memories. `pgengram search WORDS --turns` looks "
-    "in them, and the web app shows them."
+    "in them, the web app shows them, and `pgengram conversations suggest` offers what may be worth a memory."
 )
 MOST_SHOWN: Final = 20  # reasons why something was not imported
 NAMES: Final = {  # of records, one and several, where a mere s would be wrong
