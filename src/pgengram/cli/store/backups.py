@@ -23,6 +23,7 @@ from pgengram.store.recovery import archive, backup_schedule, restoring, upgradi
 from pgengram.store.recovery import backup as backing_up
 from pgengram.store.schema.migrate import newest_version
 from pgengram.store.schema.migration_process import migrate_apart
+from pgengram.text.counting import counted
 
 
 @command
@@ -63,7 +64,7 @@ async def backup(
 async def restore_backup(path: Path, *, yes: bool, as_json: bool) -> int:
     """Replace the store by a backup, after a question; return the exit code."""
     manifest = await asyncio.to_thread(archive.read, path)
-    about = f"a backup of {manifest.made_at} with {manifest.memories:,} memories"
+    about = f"a backup of {manifest.made_at} with {counted(manifest.memories)}"
     if as_json and not yes:
         raise InvalidInput("Confirmation needed.", "Nothing was changed. Use --yes to skip the prompt.")
     if not confirmed(f"Replace the store with {about}?", yes=yes):
@@ -152,7 +153,7 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: 
     text = f"The store is {about}."
     if any(asdict(again).values()):
         text += (
-            f" As before the restore, {again.memories:,} memories and {again.namespaces:,} namespaces are erased"
+            f" As before the restore, {counted(again.memories)} and {counted(again.namespaces, 'namespace', 'namespaces')} are erased"
             f" and {again.tokens:,} tokens revoked."
         )
     if restored.left_out:
@@ -167,14 +168,14 @@ def _upgrade(settings: Settings, *, as_json: bool) -> None:
     facts = {"before": done.before, "after": done.after, "memories": done.memories, "backup": str(done.backup or "")}
     text = f"The store uses PostgreSQL {done.before}, and no newer one is installed."
     if done.moved:
-        moved = f"PostgreSQL {done.before} → {done.after}: {done.memories:,} memories, every row compared."
+        moved = f"PostgreSQL {done.before} → {done.after}: {counted(done.memories)}, every row compared."
         text = f"{moved} A backup is kept: {done.backup}"
     print_answer(text, facts, as_json=as_json)
 
 
 def _print_made(manifest: archive.Manifest, others: list[backing_up.Foreign], path: Path, *, as_json: bool) -> None:
     rows = sum(table["rows"] for table in manifest.tables.values())
-    text = f"{manifest.memories:,} memories ({rows:,} rows) are in {path} ({path.stat().st_size:,} bytes)."
+    text = f"{counted(manifest.memories)} ({counted(rows, 'row', 'rows')}) {'is' if manifest.memories == 1 else 'are'} in {path} ({path.stat().st_size:,} bytes)."
     names = [str(other) for other in others]
     if names:
         text += f"\nNot in it, as it is not pgengram's: {', '.join(names)}."
