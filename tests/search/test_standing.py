@@ -72,3 +72,32 @@ async def test_an_empty_store_begins_with_nothing(client: Client, wordless: Serv
         await call(client, "forget_memories", ids=[hit["id"]])
 
     assert (await call(client, "recall_context"))["context"] == ""
+
+
+async def test_who_asks_about_somebody_else_is_told_of_their_limits_and_of_nobody_elses(wordless: Served) -> None:
+    await remember(wordless.client, "Ada cooks for Bo on Fridays.", user="Ada")
+    await remember(wordless.client, "Bo does not eat shellfish because of an allergy.", user="Bo")
+    await remember(wordless.client, "Cy is allergic to walnuts.", user="Cy")
+
+    text = (await call(wordless.client, "recall_context", context="What shall Ada cook for Bo?", user="Ada"))["context"]
+
+    assert "shellfish" in text
+    assert "walnuts" not in text
+
+
+async def test_a_name_in_another_spelling_is_found_at_once_and_stands_under_one_heading(wordless: Served) -> None:
+    await remember(wordless.client, "The budget of the kitchen is 90,000 kroner.", project="kitchen")
+    before = await call(
+        wordless.client, "search_memories", query="budget", project="kitchen"
+    )  # the names are known now
+    id_ = await remember(wordless.client, "The budget of the kitchen is 110,000 kroner.", project="Kitchen")
+    after = await call(wordless.client, "search_memories", query="budget", project="kitchen")
+    other = await remember(wordless.client, "The sink of the kitchen is of steel.")
+    await call(wordless.client, "update_memory", id=other, project="KITCHEN")
+    moved = await call(wordless.client, "search_memories", query="sink", project="kitchen")
+    text = (await call(wordless.client, "recall_context"))["context"]
+
+    assert [len(found["results"]) for found in (before, after)] == [1, 2]
+    assert id_ in [hit["id"] for hit in after["results"]]
+    assert other in [hit["id"] for hit in moved["results"]]
+    assert text.lower().count("kitchen:\n") == 1

@@ -140,6 +140,7 @@ class Core:
         """
         if new.tags:
             new = new.model_copy(update={"tags": await self.tags(new.tags)})
+        self.names.note(new)
         own = Embedded() if new.embedding is None else await self.models.given(new.embedding)
         session_id, sequence = self.session.next()
         try:

@@ -237,6 +237,7 @@ class MemoryManager(Core):
         if change.is_empty:
             raise InvalidInput("No change given.", "Name at least one field to set, clear or confirm.")
         self.refuse_bad_metadata(change.metadata)
+        self.names.note(change)
         change, dates = with_dates(await self._with_stored_tags(change))
         async with self.store.transaction() as tx:
             row = await self.one(tx, change.id)

@@ -22,6 +22,7 @@ from pgengram.search.times.dates import written
 from pgengram.service.answers import contexts
 from pgengram.service.answers.due import due, window
 from pgengram.service.answers.successions import UNNAMED, Successors, successors
+from pgengram.store.reading.names import folded_name
 from pgengram.text.fencing import fenced, one_line
 from pgengram.text.similarity.normalising import folded
 from pgengram.views import cut, stated
@@ -44,19 +45,15 @@ OF_NOBODY: Final = "Of nobody in particular"
 
 @dataclass(slots=True)
 class Line:
-    """A memory in the digest: the hit, the day on which it is due, its text as a line, and in which share of the room it
-    was taken: what always matters comes before the rest.
+    """A memory in the digest: the hit, the day on which it is due, its text as a line, under which heading it stands, and
+    in which share of the room it was taken: what always matters comes before the rest.
     """
 
     hit: Hit
     day: date | None
     text: str
+    group: str = ""
     tier: float = 1.0
-
-    @property
-    def group(self) -> str:
-        """Under which heading it stands."""
-        return SOON if self.day else " · ".join(filter(None, (self.hit.user, self.hit.project)))
 
 
 async def digest(
@@ -139,6 +136,7 @@ class _Room:
         self._hits, self._after, self._days, self._of_project = hits, after, days, of_project
         self._room, self._used = room, 0
         self._said: set[str] = set()
+        self._names: dict[str, str] = {}
         self._headings: set[str] = set()
 
     def take(self, id_: UUID, share: float) -> None:
@@ -174,7 +172,12 @@ class _Room:
         hit, day = self._hits[id_], self._days.get(id_)
         newer = [str(one) for one, evidence in self._after.get(id_, {}).items() if evidence > UNNAMED]
         text = cut(one_line(hit.content), EXCERPT)
-        return Line(hit, day, recalled_line(replace(hit, content=text, newer=newer), day))
+        return Line(hit, day, recalled_line(replace(hit, content=text, newer=newer), day), self._group(hit, day))
+
+    def _group(self, hit: Hit, day: date | None) -> str:
+        """Return the heading of a memory: whose it is, in the spelling that came first."""
+        named = [self._names.setdefault(folded_name(name), name) for name in (hit.user, hit.project) if name]
+        return SOON if day else " · ".join(named)
 
     @property
     def lines(self) -> list[Line]:

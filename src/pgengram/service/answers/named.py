@@ -27,7 +27,7 @@ LONGEST: Final = 400  # characters; a longer message is no question about a few
 async def left_out(
     core: Core, context: str, chosen: Sequence[Hit], *, user: str | None, project: str | None
 ) -> list[Hit]:
-    """Return memories of the names in a message that none of those `chosen` has: limits such as allergies first."""
+    """Return memories of the names in a message that none of those `chosen` is of: limits such as allergies first."""
     if len(context) > LONGEST or not (names := _names(context, chosen)):
         return []
     limits = await standing.limits(core)
@@ -37,19 +37,34 @@ async def left_out(
         asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
         hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
         theirs = [hit for hit in [*limits, *hits] if _speaks_of(hit, name) and hit.id not in taken]
-        found += [hit for hit in theirs if contexts.concerns(core, hit, user=user, project=project)][:OF_EACH]
+        found += [hit for hit in theirs if contexts.concerns(core, hit, user=_asked(hit, name, user), project=project)][
+            :OF_EACH
+        ]
         taken |= {hit.id for hit in found}
     return await contexts.trusted(core, found)
 
 
+def _asked(hit: Hit, name: str, user: str | None) -> str | None:
+    """Return whose memories count: those of a person who is named count for whoever asks about them."""
+    return hit.user if hit.user and _is_of(hit, name) else user
+
+
 def _names(context: str, chosen: Sequence[Hit]) -> list[str]:
-    """Return the words with a capital that no chosen memory has, without those that every text may begin with."""
+    """Return the words with a capital that no chosen memory is of, without those that every text may begin with."""
     common = function_words(ENGLISH) | function_words(language_of(context).code)
     given = [word for word in words(context) if word[:1].isupper() and word.lower() not in common]
-    names = dict.fromkeys(word for word in given if not any(_speaks_of(hit, word) for hit in chosen))
+    names = dict.fromkeys(word for word in given if not any(_is_of(hit, word) for hit in chosen))
     return [*names][:MOST_NAMES]
 
 
 def _speaks_of(hit: Hit, name: str) -> bool:
-    said = f"{hit.content} {hit.user or ''}".casefold()
-    return name.casefold().removesuffix("'s") in said
+    return _has(f"{hit.content} {hit.user or ''}", name)
+
+
+def _is_of(hit: Hit, name: str) -> bool:
+    """Whether a memory is of a person who is named; where it is nobody's in particular, whether it speaks of them."""
+    return _has(hit.user or hit.content, name)
+
+
+def _has(text: str, name: str) -> bool:
+    return name.casefold().removesuffix("'s") in text.casefold()

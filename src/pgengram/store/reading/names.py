@@ -90,6 +90,12 @@ class NameBook:
         """Return the stored names that `name` means, itself first; none when there is no such name."""
         return alike(name, await self._current(what))
 
+    def note(self, given: object) -> None:
+        """Note the names of what is about to be stored here, so that the next filter finds it at once."""
+        for what, (read_at, known) in self._known.items():
+            if (name := getattr(given, what, None)) and name not in known:
+                self._known[what] = (read_at, [*known, name])
+
     async def _current(self, what: str) -> list[str]:
         read_at, known = self._known.get(what, (float("-inf"), []))
         if time.monotonic() - read_at > FRESH_S:
