@@ -1281,6 +1281,21 @@ async def test_what_may_be_worth_a_memory_is_offered_with_its_conversation_until
     assert "turn:offering/o-1/0" in page
 
 
+async def test_what_happened_names_what_replaces_a_memory_by_a_link_and_tells_no_time_twice(ui: Ui) -> None:
+    other = MemoryManager(Settings(database_url=ui.db.url, embedder="none:"))
+    old = await other.create_memory(NewMemory(content="The slipway is closed until Friday."))
+    new = await other.create_memory(NewMemory(content="The slipway is open again.", replaces=[old.memory_id]))
+    await other.update_memory(Change(id=new.memory_id, confirm=True))
+    await other.close()
+
+    page = await ui.page("/news")
+    forgotten = page.partition("The slipway is closed until Friday.")[2].partition("</li>")[0]
+    confirmed = page.partition("The slipway is open again.")[2].partition("</li>")[0]
+
+    assert f'<a href="/memory/{new.memory_id}">{new.memory_id[-8:]}</a>' in forgotten
+    assert "<del>just now" not in re.sub("<time[^>]*>", "", confirmed)
+
+
 async def test_a_receipt_leads_to_its_memory_and_its_conversation(ui: Ui) -> None:
     page = await ui.page("/receipts", conversation=TALK.id)
 
