@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,7 @@ from pgengram import Memory
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
 from pgengram.service.calls.echoes import split
+from pgengram.service.calls.moments import read_moment
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.transfer.importing import import_from
@@ -95,6 +97,16 @@ async def test_a_small_number_is_no_moment(client: Client) -> None:
     error = await refused(client, "create_memory", content="x", occurred_at=12)
 
     assert "occurred_at" in error["message"]
+
+
+@pytest.mark.parametrize(("given", "read"), [
+    ("yesterday 19:30", "2026-11-27 19:30"), ("gestern um 7:30", "2026-11-27 07:30"), ("next friday at 8:00 pm", "2026-12-04 20:00"),
+    ("3 March 2026 at 12:15 am", "2026-03-03 00:15"), ("last week 9:00", None), ("yesterday 25:00", None), ("19:30", None),
+])  # fmt: skip
+def test_a_day_with_a_time_is_that_moment_and_no_longer_stretch_is(given: str, read: str | None) -> None:
+    moment = read_moment(given, datetime(2026, 11, 28, 12, tzinfo=UTC))
+
+    assert (moment and f"{moment:%Y-%m-%d %H:%M}") == read
 
 
 async def test_before_a_day_leaves_that_day_out(client: Client) -> None:

@@ -27,6 +27,9 @@ _SECONDS_OF_LETTER: Final = {
     unit[0]: seconds for unit, seconds in _SECONDS_OF.items() if unit not in ("minute", "month")
 }
 _NEXT: Final = re.compile(rf"next (?P<what>week|month|year|{'|'.join(WEEKDAYS)})")
+_CLOCK: Final = re.compile(
+    r"(?P<day>.+?),? (?:at |um |a las )?(?P<hour>\d{1,2}):(?P<minute>\d\d) ?(?P<half>[ap]m)?", re.ASCII
+)
 _COUNTS: Final = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
 _DAYS: Final = {
     "today": 0, "heute": 0, "hoy": 0, "yesterday": -1, "gestern": -1, "ayer": -1,
@@ -71,6 +74,7 @@ def _of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | 
         return (
             _at_distance(low, now, ahead=ahead)
             or _of_days(low, now, end=end, ahead=ahead)
+            or _at_clock(low, now, ahead=ahead)
             or _of_date(text, now, end=end, ahead=ahead)
         )
     return None
@@ -98,6 +102,19 @@ def _of_days(low: str, now: datetime, *, end: bool, ahead: bool) -> datetime | N
     if low in WEEKDAYS:
         return _next(low, today if ahead else today - 8 * _DAY, end=end)
     return None
+
+
+def _at_clock(low: str, now: datetime, *, ahead: bool) -> datetime | None:
+    """Read "yesterday 19:30", "next friday at 8:00 pm"."""
+    if not (clock := _CLOCK.fullmatch(low)):
+        return None
+    first, last = (_of_text(clock["day"], now, end=end, ahead=ahead) for end in (False, True))
+    if first is None or last is None or last - first != _DAY - _INSTANT:
+        return None
+    hour = int(clock["hour"])
+    if clock["half"]:
+        hour = hour % 12 + 12 * (clock["half"] == "pm")
+    return datetime.combine(first.date(), time(hour, int(clock["minute"]))).astimezone()
 
 
 def _of_date(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
