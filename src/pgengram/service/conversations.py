@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.errors import Conflict
-from pgengram.service.answers import said
 from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
 from pgengram.store.assistant import conversations as store
 from pgengram.store.assistant import recall_receipts, turn_arrivals
@@ -155,14 +154,6 @@ class Conversations:
         )
         utc = [{"at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
         return [{**row, **times, "project": self._meant(row["project"])} for row, times in zip(rows, utc, strict=True)]
-
-    async def worth_remembering(
-        self, where: Mapping[str, str | None], *, skip: int = 0
-    ) -> tuple[list[dict[str, Any]], int]:
-        """Return a few turns that may be worth a memory, each with how that cites it, and how many there are in all."""
-        rows, in_all = await said.worth_remembering(self._store, self._chosen(where), skip=skip)
-        shown = [{**row, "time": f.as_utc(row["time"]), "cite": store.cited(row)} for row in rows]
-        return [{**row, "project": self._meant(row["project"])} for row in shown], in_all
 
     async def turns(self, beginning: str, **part: Any) -> list[dict[str, Any]]:
         """Return the turns of the latest conversation whose id begins so, in their order; see `store.turns`."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
@@ -76,21 +76,31 @@ async def not_stored(store: Store, current: conversations.Conversation) -> list[
     return (await store.read_transaction(read))[:TOLD]
 
 
-async def worth_remembering(store: Store, where: conversations.Chosen, *, skip: int = 0) -> tuple[list[Row], int]:
+async def worth_remembering(core: Core, where: Mapping[str, str | None], *, skip: int = 0) -> tuple[list[Shown], int]:
     """Return a few turns of the latest in some conversations in which users said something that is likely to last and
-    that no memory has yet, the likeliest first, and how many there are in all. Nothing is made of them here.
+    that no memory has yet, the likeliest first, each with how a memory cites it; and how many there are in all. Nothing is
+    made of them here.
 
     Args:
-        store: whose conversations.
-        where: which of them.
+        core: whose conversations.
+        where: of which client, conversation or project.
         skip: how many were shown before.
     """
+    names = core.projects.names()
+    chosen: conversations.Chosen = {
+        "client": where.get("client"),
+        "conversation": where.get("conversation"),
+        "projects": names.in_small_letters(where.get("project")),
+    }
 
     async def read(tx: Transaction) -> list[Row]:
-        return await _not_in_memories(tx, await conversations.said_by_users(tx, where, LATEST))
+        return await _not_in_memories(tx, await conversations.said_by_users(tx, chosen, LATEST))
 
-    found = await store.read_transaction(read)
-    return found[skip : skip + TOLD], len(found)
+    found = await core.store.read_transaction(read)
+    shown = [
+        {**row, "time": f.as_utc(row["time"]), "cite": conversations.cited(row)} for row in found[skip : skip + TOLD]
+    ]
+    return [{**row, "project": row["project"] and names.meant(row["project"])} for row in shown], len(found)
 
 
 async def _not_in_memories(

@@ -10,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from pgengram.errors import NotFound
+from pgengram.service.answers import said
 from pgengram.service.conversations import Conversations
 from pgengram.ui.pages.page_application import PageApplication
 from pgengram.ui.view_data.query_values import whole_number
@@ -44,7 +45,7 @@ class ConversationPages(PageApplication):
         shown: dict[str, Any] = {"found": found[:PAGE], "more": len(found) > PAGE, "page": page, "given": given}
         shown |= {"sought": sought, "turns": turns, "matching": matching}
         skip = whole_number(asked.get("skip"), 0)
-        offers, in_all = await self._kept.worth_remembering(where, skip=skip)
+        offers, in_all = await said.worth_remembering(self.views.manager, where, skip=skip)
         shown |= {"offers": offers, "offered": skip + len(offers), "offers_in_all": in_all}
         return self._page("conversations.html", here="/conversations", state=await self._kept.state(), **shown)
 

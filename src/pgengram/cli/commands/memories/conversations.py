@@ -27,6 +27,7 @@ from pgengram.cli.runtime import (
 )
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.ids import short
+from pgengram.service.answers import said
 from pgengram.service.conversations import Conversations
 from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
@@ -98,7 +99,7 @@ async def suggest(
     """
     where = {"project": project, "client": client}
     async with opened_manager() as manager:
-        found, in_all = await Conversations(manager).worth_remembering(where, skip=skip)
+        found, in_all = await said.worth_remembering(manager, where, skip=skip)
         if as_json:
             print_json({"in_all": in_all, "turns": found})
             return
