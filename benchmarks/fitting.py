@@ -400,13 +400,13 @@ def noting_pairs() -> Iterator[list[tuple[str, Floats, str]]]:
     noted: list[tuple[str, Floats, str]] = []
     usual = core.may_replace
 
-    def note(draft: Any, near: Sequence[Any]) -> list[Any]:
+    def note(draft: Any, near: Sequence[Any], **of_model: float) -> list[Any]:
         new = succession.Statement.of(draft)
         for row in near[: succession.MAX_REPLACED]:
             crowded = succession.crowding(other["similarity"] for other in near if other is not row)
             if told := succession.signals_of(new, succession.Statement.of(row), row["similarity"], crowded):
                 noted.append((draft["content"], np.array([float(told[name]) for name in SUCCESSION]), str(row["id"])))
-        return usual(draft, near)
+        return usual(draft, near, **of_model)
 
     core.may_replace = note
     try:

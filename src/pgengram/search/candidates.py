@@ -18,7 +18,6 @@ CANDIDATES: Final = 100  # of each arm
 HIDDEN: Final = "hidden"  # how a memory is found that is no hit, as it expired or was archived or forgotten
 HIDDEN_LOOKED_AT: Final = 1_000  # the latest of them
 FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
-LEAST_SHARE: Final = 0.7  # of a term's weight that a memory of three times the usual length gets for having it once
 SEEDS: Final = 60  # best candidates whose neighbours are looked at
 PERHAPS: Final = 0.5  # what was only stored in a time that is asked for, or happened in it if the year is the one meant
 MAX_POSTINGS: Final = (
@@ -29,6 +28,8 @@ BM25_B: Final = 0.4  # how much longer memories are discounted; .75 puts 7 fewer
 
 
 MOST_SHARE: Final = BM25_K1 + 1  # the most that BM25 gives
+# What it gives at least for one word, in a memory of up to three times the usual length.
+LEAST_SHARE: Final = MOST_SHARE / (1 + BM25_K1 * (1 + 2 * BM25_B))
 
 
 def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:

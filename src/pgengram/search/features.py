@@ -15,6 +15,7 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
+from pgengram.search.vector_index import centred
 from pgengram.store.connection.database import Row
 from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
@@ -37,13 +38,14 @@ FULL_SHARE: Final = 0.5  # a best match with less than half of what was asked co
 class Candidates:
     """The candidates of a question as columns, one entry for each.
 
-    similarity: cosine of the best part, NaN without a vector; words: BM25; matched: a bit for each asked term; session:
+    similarity: cosine of the best part, NaN without a vector; meaning: the same as the rules read it; words: BM25; matched: a bit for each asked term; session:
     a number for each session, -1 for none; voice: who speaks or may speak; size: bytes of its text.
     """
 
     rows: list[Row]
     ids: list[UUID]
     similarity: Numbers
+    meaning: Numbers
     parts: Numbers
     words: Numbers
     matched: NDArray[np.int64]
@@ -54,8 +56,13 @@ class Candidates:
     size: NDArray[np.int64]
 
     @classmethod
-    def of(cls, rows: list[Row]) -> Candidates:
-        """Return rows of the statement of `candidates` as columns."""
+    def of(cls, rows: list[Row], mean_cosine: float) -> Candidates:
+        """Return rows of the statement of `candidates` as columns.
+
+        Args:
+            rows: of the statement.
+            mean_cosine: of two memories.
+        """
         import numpy as np
 
         def column(name: str, kind: type = float) -> Any:
@@ -66,6 +73,7 @@ class Candidates:
             rows,
             [row["id"] for row in rows],
             column("similarity"),
+            np.asarray(centred(column("similarity"), mean_cosine)),
             column("parts"),
             column("words"),
             column("matched", int),
@@ -140,7 +148,7 @@ def features(
     """
     import numpy as np
 
-    meaning = np.nan_to_num(found.similarity)
+    meaning = np.nan_to_num(found.meaning)
     words = np.minimum(found.words / most, 1.0)
     base = BASE_MEANING * meaning + (1 - BASE_MEANING) * words
     turns = found.turns()

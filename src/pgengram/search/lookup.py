@@ -15,15 +15,15 @@ from pgengram.ids import short
 from pgengram.search.asked import Asked, AskedWord, Parsed
 from pgengram.search.near_words import Vocabularies
 from pgengram.search.question import meaning
+from pgengram.search.vector_index import MEMORIES_TO_TELL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.stems import beginning, foreign_stems
 from pgengram.text.lexical.words import hashed, words
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
-FEW_MEMORIES: Final = 30  # below this a share says nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
-ALIKE: Final = 3  # first letters of a name and what it is in English
+SHARE_OF_PAIRS: Final = 0.5  # of the pairs of characters of a question, as many as say it once
 WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering
@@ -178,7 +178,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     common = {
         parsed.words[row["position"] - 1] for row in word_rows if counts.get(row["term"], 0) > COMMON_SHARE * total
     }
-    common = common if total >= FEW_MEMORIES else set()
+    common = common if total >= MEMORIES_TO_TELL else set()
     names = {parsed.words[place] for place in named} | {word.text for word in asked_words if word.is_name} & common
     frequencies.note_names(parsed.words, names)
     return Asked(
@@ -241,7 +241,7 @@ def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) 
     in_characters = language_data(parsed.language).lexicon == "characters"
     found_in_english = in_characters and any(counts[term] for term in counts if term not in own)
     weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
-    return weight * (0.5 if found_in_english else 1)
+    return weight * (SHARE_OF_PAIRS if found_in_english else 1)
 
 
 def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:

@@ -10,12 +10,12 @@ from typing import Final
 
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.visibility import VISIBLE
+from pgengram.text.lexical.stems import FIRST_LETTERS
 from pgengram.text.lexical.words import words
 
 READ: Final = 10_000  # latest memories whose words are known
 GOOD_FOR_S: Final = 60.0
 MAX_NAMESPACES: Final = 8
-LEAST_LETTERS: Final = 4  # of a beginning or a part; fewer begin and stand in too many words
 LETTERS_EACH_SLIP: Final = 5  # a slip from six letters on, two from eleven; shorter words have others beside them
 MOST: Final = 5  # words meant by one that was typed
 
@@ -37,7 +37,7 @@ class Vocabularies:
             typed: words that no memory has.
             memories: how many there are; if the number has changed, the words are read anew.
         """
-        asked = [word.casefold() for word in typed if len(word) >= LEAST_LETTERS and word.isalpha()]
+        asked = [word.casefold() for word in typed if len(word) >= FIRST_LETTERS and word.isalpha()]
         if not asked:
             return {}
         known = await self._words(tx, memories)

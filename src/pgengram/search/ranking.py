@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
 from uuid import UUID
 
 from pgengram.fields import MAX_LIMIT
-from pgengram.search import conflicts, what_holds
+from pgengram.search import what_holds
 from pgengram.search.asked import Asked
 from pgengram.search.candidates import CANDIDATES, HIDDEN, PERHAPS, adding, rarest, searched, set_for_index, statement
 from pgengram.search.features import Candidates, Terms, best_words, features
 from pgengram.search.filters import WITH_ACTIVATION
-from pgengram.search.results.budget import LIST_FLOOR
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, judge, lead, way_of
-from pgengram.search.results.hits import HIT_COLUMNS, Hit, Hits, Match, hits_of
+from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, Match, hits_of
 from pgengram.search.times.dates import written
-from pgengram.search.vector_index import Embedded, VectorIndex
+from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
 from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row, Transaction
 
@@ -109,14 +108,15 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     vectors = rows[0]["vectors"] if rows else 0
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
-    best, hidden = _ranked(asked, rows, given)
+    mean_cosine = UNRELATED if model is None else await model.mean_cosine(tx)
+    best, hidden = _ranked(asked, rows, given, mean_cosine)
     ordered, first, last = _stretch(asked, offset)
     found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches[: question.limit])
     if ordered and model is not None and not asked.ids:
-        found = await what_holds.current_first(tx, found, model.id, asked)
+        found = await what_holds.current_first(tx, found, model, asked)
     answered, evidence = judge(asked, found, best.field)
     found = found[offset - first :][: question.limit]
-    await conflicts.note(tx, found)
+    await what_holds.note_conflicts(tx, found)
     of_hidden = _as_fitting(asked, hidden_hits, found, hidden.field)
     return Hits(found, _how(embedded.failed, model, vectors), of_hidden, answered, evidence)
 
@@ -128,10 +128,11 @@ class _Ranked(NamedTuple):
     field: Field
 
 
-def _ranked(asked: Asked, rows: list[Row], given: dict[str, Any]) -> tuple[_Ranked, _Ranked]:
+def _ranked(asked: Asked, rows: list[Row], given: dict[str, Any], mean_cosine: float) -> tuple[_Ranked, _Ranked]:
     """Rank the candidates, and the hidden memories as if they were some."""
     found, hidden = (
-        Candidates.of([row for row in rows if (row["found_by"] == HIDDEN) == is_hidden]) for is_hidden in (False, True)
+        Candidates.of([row for row in rows if (row["found_by"] == HIDDEN) == is_hidden], mean_cosine)
+        for is_hidden in (False, True)
     )
     terms = Terms(asked.weights, given["bits"], given["names"], asked.full)
     most = best_words((found, hidden), terms)
@@ -174,7 +175,7 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float)
     ]
     best = float(fit.max())
     sharpness = weights("sharpness")[way_of(asked, [match for _, match in matches])]
-    nearest = np.sort(found.similarity[~np.isnan(found.similarity)])[::-1][:CANDIDATES]
+    nearest = np.sort(found.meaning[~np.isnan(found.meaning)])[::-1][:CANDIDATES]
     return _Ranked(matches, Field(best, float(np.exp(sharpness * (fit - best)).sum()), lead(nearest)))
 
 
@@ -198,7 +199,7 @@ def _as_fitting(asked: Asked, hidden: list[Hit], found: list[Hit], field: Field)
     limit = asked.parsed.question.limit
     if not hidden or judge(asked, hidden, field)[1] == "none":
         return {}
-    least = LIST_FLOOR * max(hit.fit for hit in hidden)
+    least = FITS_STILL * max(hit.fit for hit in hidden)
     if len(found) >= limit:
         least = max(least, found[-1].fit)
     return {hit.id: hit.status for hit in hidden[:limit] if hit.fit >= least}

@@ -14,12 +14,13 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.fields import SCOPE
+from pgengram.search.vector_index import UNRELATED, centred
 from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row
 from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import announces_change
-from pgengram.text.similarity.counts import counts_otherwise
 from pgengram.text.similarity.differences import tokens
+from pgengram.text.similarity.subject import counts_otherwise
 from pgengram.text.turn_features import TURN
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
@@ -28,7 +29,8 @@ HALF: Final = 0.5  # of the words of what was wanted, that an event says again
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
 HINTED: Final = 0.3  # asking whoever stores the newer one: of four such questions three are about what no longer holds
 BEFORE: Final = 0.15  # standing before the older one
-NAMED: Final = 0.5  # calling the older one so
+EVEN: Final = 0.5  # more likely than not
+NAMED: Final = EVEN  # calling the older one so
 AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact
 MAX_REPLACED: Final = 3  # memories that a new one may change
 LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
@@ -162,7 +164,7 @@ def told_at(row: Row) -> datetime:
     return confirmed if happened is None or confirmed - created > LATER else min(happened, created)
 
 
-def may_replace(draft: Row, near: Sequence[Row]) -> list[Row]:
+def may_replace(draft: Row, near: Sequence[Row], mean_cosine: float = UNRELATED) -> list[Row]:
     """Return the memories that a draft may change, surest first: of the nearest of its scope, those that it may succeed
     and that speak of the same thing.
 
@@ -170,10 +172,11 @@ def may_replace(draft: Row, near: Sequence[Row]) -> list[Row]:
         draft: the new memory.
         near: the rows nearest to it, nearest first, each with its cosine as `similarity`; more than may be changed, as
             the others tell how crowded it is there.
+        mean_cosine: of two memories.
     """
     new, judged = Statement.of(draft), []
     for row in near[:MAX_REPLACED]:
-        crowded = crowding(other["similarity"] for other in near if other is not row)
-        judged.append((succeeds(new, Statement.of(row), row["similarity"], crowded), row))
+        crowded = crowding(centred(other["similarity"], mean_cosine) for other in near if other is not row)
+        judged.append((succeeds(new, Statement.of(row), centred(row["similarity"], mean_cosine), crowded), row))
     judged.sort(key=lambda one: -one[0])
     return [row for evidence, row in judged if evidence >= HINTED]

@@ -15,8 +15,17 @@ from pgengram.store.connection.database import Transaction
 
 # Fewer are compared each: half a microsecond a vector, complete, and the same whatever others store.
 EXACT_ROWS: Final = 5_000
+UNRELATED: Final = 0.08  # mean cosine of two memories of one store by the built-in model, whose vectors are centred
 GOOD_FOR_S: Final = 60.0  # that a count of vectors is remembered
+MEMORIES_TO_TELL: Final = 20  # below this a mean or a share of a store's memories says little
+DEAR: Final = 100  # memories from which on their mean is worth remembering, and hardly moved by a few more
 Way = Literal["each", "index", "either"]
+# The mean cosine of two memories, of each with all others: of n unit vectors with the mean m it is (n m² - 1) / (n - 1).
+# Uses memory_vectors_pkey.
+MEAN_COSINE: Final = """
+SELECT count(*) AS memories, -(avg(embedding) <#> avg(embedding)) AS common FROM (
+  SELECT embedding FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = %(model_id)s AND part = 0 LIMIT 1000) AS v
+"""
 
 
 @dataclass(slots=True)
@@ -24,7 +33,8 @@ class VectorIndex:
     """The embedding model of a question: its key, its length and whether its index is there.
 
     rows: vectors of all namespaces when they were last counted; sizes: for each namespace until when it is held to have
-        few or many.
+        few or many; is_centred: whether its embedder
+        takes from each vector what all have in common; mean_cosines: for each namespace until when its mean cosine is held to be which.
     """
 
     id: int
@@ -32,6 +42,8 @@ class VectorIndex:
     indexed: bool = False
     rows: int = 0
     sizes: dict[int, tuple[float, Way]] = field(default_factory=dict)
+    is_centred: bool = True
+    mean_cosines: dict[int, tuple[float, float]] = field(default_factory=dict)
 
     @property
     def few(self) -> int:
@@ -54,6 +66,30 @@ class VectorIndex:
         if vectors < self.few // 2 or vectors > self.few:
             way: Way = "each" if vectors < self.few else "index"
             self.sizes[namespace_id] = (time.monotonic() + GOOD_FOR_S, way)
+
+    async def mean_cosine(self, tx: Transaction) -> float:
+        """Return the mean cosine of two memories, as what the vectors of a model have in common; `UNRELATED` where
+        its embedder takes that already, and where there are no two memories.
+        """
+        if self.is_centred:
+            return UNRELATED
+        until, known = self.mean_cosines.get(tx.namespace_id, (0.0, UNRELATED))
+        if until < time.monotonic():
+            row = await tx.row(MEAN_COSINE, {"model_id": self.id})
+            n = row["memories"] if row else 0
+            known = (n * row["common"] - 1) / (n - 1) if row and n > 1 else UNRELATED
+            if n > DEAR:
+                self.mean_cosines[tx.namespace_id] = (time.monotonic() + GOOD_FOR_S, known)
+        return known
+
+
+def centred(cosine: float, mean_cosine: float) -> float:
+    """Return a cosine as the built-in model would give it, by which two memories have `UNRELATED` on average: of vectors that all
+    point much the same way, what they have in common is taken (Mu and Viswanath 2018). Also of an array.
+    """
+    if mean_cosine <= UNRELATED:
+        return cosine
+    return UNRELATED + (cosine - mean_cosine) * (1 - UNRELATED) / (1 - mean_cosine)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,16 +1,18 @@
-"""Which of the memories found tells what holds, and which what held: the first stands before the second."""
+"""Which of the memories found tells what holds, and which what held: the first stands before the second. And which of
+them disagree, as somebody linked them so, or as they say nearly the same and differ in what counts.
+"""
 
 from __future__ import annotations
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
-from itertools import pairwise, permutations
+from itertools import combinations, pairwise, permutations
 from typing import Final
 from uuid import UUID
 
 from pgengram.search.asked import Asked
-from pgengram.search.results.hits import Hit
+from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.search.succession import (
     BEFORE,
     NAMED,
@@ -21,12 +23,13 @@ from pgengram.search.succession import (
     succeeds,
     surest,
 )
+from pgengram.search.vector_index import VectorIndex, centred
 from pgengram.store.connection.database import Transaction
+from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.lexical.words import words
-from pgengram.text.similarity.differences import new_names
+from pgengram.text.similarity.differences import ALIKE, differences, new_names, other_subjects, overlap
 
 TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
-FITS_STILL: Final = 1 / 3  # of the older one's score, that the newer has to have
 
 # By the first parts of two texts. Uses memory_vectors_pkey.
 COSINES: Final = """
@@ -50,7 +53,7 @@ def whole_parts(offset: int, limit: int) -> tuple[int, int]:
     return first, first - (first - offset - limit) // TOGETHER * TOGETHER
 
 
-async def current_first(tx: Transaction, hits: Sequence[Hit], model_id: int, asked: Asked) -> list[Hit]:
+async def current_first(tx: Transaction, hits: Sequence[Hit], model: VectorIndex, asked: Asked) -> list[Hit]:
     """Return hits so that what tells what holds now stands no later than what told of it before.
 
     The match of such a hit says which it `succeeds`, and the best fit of these. It gets `older`, those that it surely
@@ -60,27 +63,28 @@ async def current_first(tx: Transaction, hits: Sequence[Hit], model_id: int, ask
     Args:
         tx: the namespace's transaction.
         hits: best first, beginning at a place that `whole_parts` gives.
-        model_id: the model whose vectors are compared.
+        model: whose vectors are compared.
         asked: the question, which may be after an older one.
     """
     parts = [hits[start : start + TOGETHER] for start in range(0, len(hits), TOGETHER)]
     worth_it = [part for part in parts if any(_successions(part))]
     if not worth_it:
         return [*hits]
-    cosines, older_is_meant = await _cosines(tx, worth_it, model_id), asks_for_older(asked)
+    cosines, older_is_meant = await _cosines(tx, worth_it, model), asks_for_older(asked)
     return [hit for part in parts for hit in _in_order(part, cosines, older_is_meant)]
 
 
-async def _cosines(tx: Transaction, parts: Sequence[Sequence[Hit]], model_id: int) -> Cosines:
+async def _cosines(tx: Transaction, parts: Sequence[Sequence[Hit]], model: VectorIndex) -> Cosines:
     """Return how near the hits of each part are to each other."""
     given = {
         "ids": [hit.id for part in parts for hit in part],
         "parts": [number for number, part in enumerate(parts) for _ in part],
-        "model_id": model_id,
+        "model_id": model.id,
     }
+    mean_cosine = await model.mean_cosine(tx)
     cosines: Cosines = defaultdict(dict)
     for pair in await tx.rows(COSINES, given):
-        cosines[pair["one"]][pair["other"]] = pair["cosine"]
+        cosines[pair["one"]][pair["other"]] = centred(pair["cosine"], mean_cosine)
     return cosines
 
 
@@ -174,3 +178,57 @@ def _numbered(text: str) -> list[tuple[str, str]]:
     """Return each number with the word before it."""
     said = [word.casefold() for word in words(text)]
     return [(before, word) for before, word in pairwise(said) if word[0].isdigit() and before.isalpha()]
+
+
+COMPARED: Final = 10  # of the best hits: pairs grow with the square
+LONGEST: Final = 1_000  # characters; of longer texts a share of words tells little, and it costs more
+SERIES: Final = 3  # a text that is like more others than this is one of a series, such as the entries of a log
+LINKED: Final = "linked as contradicting"
+
+# Uses memory_relationships_pkey for the edges that go out, memory_relationships_to for the others, and memories_pkey.
+CONTRADICTED: Final = f"""
+SELECT e.one, e.other FROM (
+  SELECT r.from_id AS one, r.to_id AS other FROM memory_relationships r
+  WHERE r.namespace_id = %(namespace_id)s AND r.from_id = ANY(%(ids)s) AND r.type = 'contradicts'
+  UNION
+  SELECT r.to_id, r.from_id FROM memory_relationships r
+  WHERE r.namespace_id = %(namespace_id)s AND r.to_id = ANY(%(ids)s) AND r.type = 'contradicts') AS e
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = e.other
+WHERE {VISIBLE}
+"""
+
+
+async def note_conflicts(tx: Transaction, hits: Sequence[Hit]) -> None:
+    """Add `conflicts_with` to each active hit that disagrees with another memory: its id, and why that is thought.
+
+    What was linked with the type `contradicts` is told wherever the other memory is; what only looks like it, among
+    `hits`.
+    """
+    active = {hit.id: hit for hit in hits if hit.status == "active"}
+    why: dict[tuple[UUID, UUID], str] = {}
+    for one, other, differing in _disagreeing([*active.values()][:COMPARED]):
+        why[one, other] = why[other, one] = f"differs in {' and '.join(differing)}"
+    linked = [id_ for id_, hit in active.items() if hit.contradicted]
+    for edge in await tx.rows(CONTRADICTED, {"ids": linked}) if linked else ():
+        why[edge["one"], edge["other"]] = LINKED
+    for (one, other), reason in why.items():
+        active[one].conflicts_with.append({"id": str(other), "why": reason})
+
+
+def _differing(one: Hit, other: Hit) -> list[str]:
+    """Return in what two hits differ that say nearly the same of the same; nothing for any others."""
+    same = one.statement.scope == other.statement.scope and one.speaker == other.speaker
+    texts = one.content, other.content
+    if not same or one.occurred_at != other.occurred_at or overlap(*texts) < ALIKE or other_subjects(*texts):
+        return []
+    return differences(*texts)
+
+
+def _disagreeing(hits: Sequence[Hit]) -> list[tuple[UUID, UUID, list[str]]]:
+    """Return the pairs that say nearly the same of the same, and in what they differ."""
+    short = [hit for hit in hits if len(hit.content) <= LONGEST]
+    found = [
+        (one.id, other.id, differing) for one, other in combinations(short, 2) if (differing := _differing(one, other))
+    ]
+    alike = Counter(id_ for one, other, _ in found for id_ in (one, other))
+    return [pair for pair in found if alike[pair[0]] <= SERIES and alike[pair[1]] <= SERIES]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from numpy import float32
     from numpy.typing import NDArray
 
+REMOTE: Final = "openai:"  # begins the names of models whose vectors come as their server makes them
 UNIT_TOLERANCE: Final = 1e-12  # a vector shorter than this has no direction
 MOVE: Final = (
     "Put it back, or move the store to another model with `pgengram reembed EMBEDDER`. "
@@ -161,7 +162,7 @@ class Models:
             old = self._in_use
             if old is None or old.model.id != stored.id:
                 embedder = await self._embedder_of(stored, configured)
-                model = VectorIndex(stored.id, stored.dimensions)
+                model = VectorIndex(stored.id, stored.dimensions, is_centred=not stored.name.startswith(REMOTE))
                 self._in_use = InUse(model, embedder, IndexMaintainer(self._store, model, builds=self._builds_indexes))
                 if old is not None:
                     await old.indexes.close()

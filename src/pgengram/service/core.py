@@ -184,9 +184,9 @@ class Core:
         least = duplicates.NEAR_OTHERWISE if self.embedder is None else duplicates.threshold(self.embedder.name)
         async with self.store.transaction(probes=duplicates.NEAR_PROBES) as tx:
             await tx.allow_for(len(drafts))
-            written = await upsert.write_memories(
-                tx, drafts, embedded.model_in(tx), embedded.model_id, least, may_replace, whole=whole
-            )
+            model = embedded.model_in(tx)
+            hint = may_replace if model is None else partial(may_replace, mean_cosine=await model.mean_cosine(tx))
+            written = await upsert.write_memories(tx, drafts, model, embedded.model_id, least, hint, whole=whole)
             if then is not None:
                 await then(tx, written)
         self.notice_growth(len(drafts))

@@ -8,17 +8,15 @@ from typing import Final
 
 from pgengram.fields import WHOLE_CONTENT
 from pgengram.ids import short
-from pgengram.search.results.hits import Hit
+from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.text.fencing import fenced, one_line
-from pgengram.text.similarity.differences import overlap
+from pgengram.text.similarity.differences import ALIKE, overlap
 from pgengram.text.similarity.normalising import folded
 from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, shown, stated
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
-LIST_FLOOR: Final = 0.4  # of how well the best one fits
 SPREAD: Final = 0.5  # of how well the best one fits: what a memory loses that has the very words of one before it
-SAME: Final = 0.5  # share of the words of two texts that both have, up to which nothing is lost
 
 
 def fit_budget(hits: list[Hit], max_chars: int | None, *, whole: bool) -> list[Hit]:
@@ -59,7 +57,7 @@ def worth_recalling(hits: Sequence[Hit]) -> list[Hit]:
 def matching(hits: list[Hit]) -> list[Hit]:
     """Return the hits that are not far behind the best one."""
     best = max((hit.fit for hit in hits), default=0.0)
-    return [hit for hit in hits if hit.fit >= LIST_FLOOR * best]
+    return [hit for hit in hits if hit.fit >= FITS_STILL * best]
 
 
 def spread(hits: list[Hit]) -> list[Hit]:
@@ -81,7 +79,7 @@ def spread(hits: list[Hit]) -> list[Hit]:
         placed.append(first[chosen])
         for place in left:
             shared = overlap(first[place].content, first[chosen].content)
-            alike[place] = max(alike[place], (shared - SAME) / (1 - SAME))
+            alike[place] = max(alike[place], (shared - ALIKE) / (1 - ALIKE))
     return placed + rest
 
 

@@ -18,6 +18,8 @@ from pgengram.fields import Evidence
 from pgengram.search.asked import Asked, AskedWord
 from pgengram.search.results.hits import Hit, Match
 from pgengram.search.results.subject import is_about_listener
+from pgengram.search.succession import EVEN
+from pgengram.search.vector_index import MEMORIES_TO_TELL, UNRELATED
 from pgengram.search.weights import weights
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
@@ -30,13 +32,10 @@ if TYPE_CHECKING:
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns of one above those of others
-UNRELATED: Final = 0.08  # cosine of texts that have nothing in common; vectors are centred
-MEMORIES_TO_TELL: Final = 20  # below this their mean cosine says less than that of any two texts
 BEST: Final = 3  # turns about each, as one alone may fit by chance
 STRONG: Final = 0.75  # probability from which evidence is strong: below it half of what has no answer was
 WEAK: Final = 0.2  # probability from which it is weak; below it nothing is recalled
 UNLIKELY: Final = 0.05  # probability below which a hit is marked
-RECALLS_MORE: Final = 0.45  # probability of an answer below which only the best hit is recalled
 RECALLED: Final = 0.0005  # share of the best hit's probability from which a hit is worth its room in a recalled text
 
 Way = Literal["auto", "text", "semantic"]
@@ -92,7 +91,7 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
         own = match.fit if match.stands_for is None else match.stands_for
         match.score = answered * share(way, own, field)
         match.unlikely = match is not matches[0] and (evidence == "none" or match.score < UNLIKELY)
-    least = max(match.score for match in matches) * (RECALLED if answered >= RECALLS_MORE else 1)
+    least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
     for match in matches:
         match.recalled = evidence != "none" and match.score >= least
     looked_at = matches[:JUDGED]

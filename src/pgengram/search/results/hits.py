@@ -20,6 +20,9 @@ HIT_COLUMNS: Final = """
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
+FITS_STILL: Final = (
+    0.4  # of how well the best hit fits, that another has to reach in a list, or to stand before an older one
+)
 HIDDEN_AS: Final = {"active": "expired", "archived": "archived", "invalidated": "forgotten"}  # by status
 
 

@@ -1,20 +1,25 @@
-"""Whether two texts speak of the same thing, and not only of the same person or project: by the words that they share."""
+"""Whether two texts speak of the same thing, and not only of the same person or project: by the words that they share;
+and whether they count it otherwise: 38 tide gauges, 52 gauges.
+"""
 
 from __future__ import annotations
 
 import re
+import unicodedata
+from collections import defaultdict
+from collections.abc import Mapping
+from functools import lru_cache
 from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, function_words, language_of
 from pgengram.text.lexical.stems import beginning
-from pgengram.text.lexical.vocabulary import announces_change
+from pgengram.text.lexical.vocabulary import announces_change, date_words
 from pgengram.text.lexical.words import words
 from pgengram.text.similarity.differences import tokens
 
 LEAST: Final = 0.4  # of the words of the text that has fewer
 LEAST_CHANGED: Final = 0.25  # the same where the newer one says that something changed
 SEVERAL: Final = 2  # words; a single one is said by chance, unless something changed
-HALF: Final = 0.5  # the same where one word is all that both have, and it may be a name
 _DATE: Final = re.compile(
     r"(?:\b\d{1,2}(?:\.|st|nd|rd|th)?\s+(?:de\s+|of\s+)?)?\b[^\W\d]+\.?,?\s+(?:de\s+)?(?:19|20)\d\d\b"
 )
@@ -39,7 +44,7 @@ def same_subject(newer: str, older: str, scope: str = "") -> bool:
     if not fewer or not shared or (shared < min(SEVERAL, fewer) and not changed):
         return False
     if shared < SEVERAL and all(_has_capital(text, *(first & second)) for text in (newer, older)):
-        return shared >= HALF * fewer
+        return shared >= LEAST * fewer
     return shared >= (LEAST_CHANGED if changed else LEAST) * fewer
 
 
@@ -55,3 +60,24 @@ def _words(text: str) -> set[str]:
         for word in tokens(_DATE.sub(" ", text))
         if word not in common and not _SAYS_NOTHING.fullmatch(word)
     }
+
+
+# A whole number and the one or two words after it; no part of a date, a time, a version or a sum of money.
+_COUNTED: Final = re.compile(r"(?<![\w.,:/$€£-])(\d{1,7})\s+([^\W\d_]{4,})(?:\s+([^\W\d_]{4,}))?")
+
+
+def counts_otherwise(one: str, other: str) -> bool:
+    """Whether both texts count the same thing, and none of their numbers of it agree."""
+    first, second = _counts(one), _counts(other)
+    return any(first[thing].isdisjoint(second[thing]) for thing in first.keys() & second.keys())
+
+
+@lru_cache(maxsize=256)
+def _counts(text: str) -> Mapping[str, set[int]]:
+    """Return the numbers of each thing: of "38 tide gauges" of tide and of gauges, as the next text may leave one out."""
+    found: dict[str, set[int]] = defaultdict(set)
+    for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", text).casefold()):
+        for thing in things:
+            if thing and thing not in date_words():
+                found[beginning(thing)].add(int(number))
+    return found

@@ -15,7 +15,7 @@ from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import NewMemory, Question
 from pgengram.runtime.context import PAGE as PAGE_ACTOR
-from pgengram.search import facets
+from pgengram.search import listing
 from pgengram.service.answers import said as conversation_hits
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
@@ -162,12 +162,12 @@ class ViewService:
         given = {name: value for name, value in asked.items() if name not in ("q", "pages", "sort", "cursor", "mode")}
 
         async def count() -> Facets:
-            others = {name: given.keys() - ({name} & facets.LIFTED) for name in facets.FACETS}
+            others = {name: given.keys() - ({name} & listing.LIFTED) for name in listing.FACETS}
             questions = {
                 name: await self.manager.as_stored(_question({one: given[one] for one in kept}))
                 for name, kept in others.items()
             }
-            return await self.manager.store.read_transaction(lambda tx: facets.counted(tx, questions))
+            return await self.manager.store.read_transaction(lambda tx: listing.counted_by_value(tx, questions))
 
         return await self.cache.get(
             ("facets", *sorted(given.items())), count, stale_s=FACETS_STALE_S, patience_s=patience_s
