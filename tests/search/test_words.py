@@ -98,7 +98,8 @@ def test_a_note_that_begins_with_a_label_has_no_speaker(note: str) -> None:
     [("no more than that", 0), ("see you tomorrow", TIME), ("it took 12 cups", DIGIT), ("we met Mira there", CAPITAL),
      ("why? because", ASKS), ("and you?", ASKS | ENDS_ASKING), ("and you? [a photo of a dog] (2024)", ASKS | ENDS_ASKING),
      ("Mira: and you? (laughs)", ASKS | ENDS_ASKING), ("[a photo of 3 dogs]", DIGIT), ("it rained (in 2023)", 0),
-     ("a) no (b) yes)", 0)],
+     ("a) no (b) yes)", 0), ("letzten Sommer waren wir dort", TIME | CAPITAL), ("увидимся завтра", TIME),
+     ("хорошо, Мара придёт", CAPITAL), ("yarın görüşürüz", TIME), ("と、元気？", ASKS | ENDS_ASKING), ("هل أنت بخير؟", ASKS | ENDS_ASKING)],
 )  # fmt: skip
 def test_traits_are_those_of_what_was_said_without_captions(content: str, turn_features: int) -> None:
     assert turn_features_of(content, is_said=True, in_conversation=False) == turn_features

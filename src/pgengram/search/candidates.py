@@ -131,7 +131,9 @@ def by_words(scope: Scope) -> str:
 
 
 def _posted(condition: str) -> str:
-    """Return the memories in the posting lists of the asked words that meet `condition`, each as often as it is there."""
+    """Return the memories in the posting lists of the asked words that meet `condition`, each as often as it is
+    there.
+    """
     return f"""SELECT e.id AS memory_id, asked.weight * {bm25("e")} AS words, asked.bit
         FROM asked CROSS JOIN LATERAL (
           SELECT e.id, (e.measure >> 16)::smallint AS count, (e.measure & 65535)::smallint AS length
@@ -211,7 +213,8 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
 
 
 def _hidden(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
-    """Return what finds those of the hidden memories that fit best, and what adds them to the others; nothing where they
+    """Return what finds those of the hidden memories that fit best, and what adds them to the others; nothing where
+    they
     don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey.
     """
     if scope.hidden is None:
@@ -231,7 +234,9 @@ def _hidden(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, s
 
 
 def _signs(mode: Mode, among: str) -> str:
-    """Return the condition that a memory of a set has the phrases and lacks the words that the signs of mode text ask."""
+    """Return the condition that a memory of a set has the phrases and lacks the words that the signs of mode text
+    ask.
+    """
     return TEXT_ONLY.replace("[among]", among) if mode == "text" else ""
 
 

@@ -1,7 +1,8 @@
 """What may tell that a candidate answers: one column of numbers for each reason, made of what `candidates` has read.
 
 Of a conversation the turns beside a turn say what it leaves out. In a chat of short turns that is so for several turns
-and their words; a long turn, and whoever answers as an assistant, says it all. So the gate: in a session those further signs
+and their words; a long turn, and whoever answers as an assistant, says it all. So the gate: in a session those further
+signs
 count only where the median of its turns is short and no assistant speaks. What has no such surroundings is its own
 surroundings, so that it is worth as much among turns as alone.
 """
@@ -38,7 +39,8 @@ FULL_SHARE: Final = 0.5  # a best match with less than half of what was asked co
 class Candidates:
     """The candidates of a question as columns, one entry for each.
 
-    similarity: cosine of the best part, NaN without a vector; meaning: the same as the rules read it; words: BM25; matched: a bit for each asked term; session:
+    similarity: cosine of the best part, NaN without a vector; meaning: the same as the rules read it; words: BM25;
+    matched: a bit for each asked term; session:
     a number for each session, -1 for none; voice: who speaks or may speak; size: bytes of its text.
     """
 

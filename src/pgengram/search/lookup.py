@@ -203,7 +203,8 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
 async def _near_terms(
     tx: Transaction, parsed: Parsed, asked: Sequence[AskedWord], vocabularies: Vocabularies, total: int
 ) -> dict[int, int]:
-    """Return the terms, with their counts, of what may be meant by words that no memory has, of a question as people type
+    """Return the terms, with their counts, of what may be meant by words that no memory has, of a question as people
+    type
     it; a long text has many such words that mean nothing else.
     """
     unknown = [word.text for word in asked if not word.known and word.text not in parsed.light]
@@ -305,7 +306,9 @@ async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:
 
 
 async def _memories_of(tx: Transaction, given: Sequence[str]) -> list[UUID]:
-    """Return the memories that some digits of ids mean, each by its end, or else by its beginning, if only one has it."""
+    """Return the memories that some digits of ids mean, each by its end, or else by its beginning, if only one has
+    it.
+    """
     if not given:
         return []
     begun = [digits for digits in given if len(digits) < ID_DIGITS]

@@ -40,7 +40,9 @@ Succession = tuple[UUID, UUID]  # newer, older
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is compared of a memory: its text, what sort it is, whom and what it is about, and when it was told to hold."""
+    """What is compared of a memory: its text, what sort it is, whom and what it is about, and when it was told to
+    hold.
+    """
 
     content: str
     type: str
@@ -105,7 +107,9 @@ def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) 
 
 
 def signals_of(newer: Statement, older: Statement, cosine: float, crowded: float) -> dict[str, float]:
-    """Return what tells whether one statement succeeds another, with the names of the weights; nothing where it can't."""
+    """Return what tells whether one statement succeeds another, with the names of the weights; nothing where it
+    can't.
+    """
     repeated = _repeated(newer.content, older.content)
     if not _may_be_comparable(newer, older) or (newer.type == "episodic" and repeated < HALF):
         return {}

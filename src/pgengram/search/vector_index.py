@@ -34,7 +34,8 @@ class VectorIndex:
 
     rows: vectors of all namespaces when they were last counted; sizes: for each namespace until when it is held to have
         few or many; is_centred: whether its embedder
-        takes from each vector what all have in common; mean_cosines: for each namespace until when its mean cosine is held to be which.
+        takes from each vector what all have in common; mean_cosines: for each namespace until when its mean cosine is
+        held to be which.
     """
 
     id: int
@@ -84,7 +85,8 @@ class VectorIndex:
 
 
 def centred(cosine: float, mean_cosine: float) -> float:
-    """Return a cosine as the built-in model would give it, by which two memories have `UNRELATED` on average: of vectors that all
+    """Return a cosine as the built-in model would give it, by which two memories have `UNRELATED` on average: of
+    vectors that all
     point much the same way, what they have in common is taken (Mu and Viswanath 2018). Also of an array.
     """
     if mean_cosine <= UNRELATED:

@@ -16,7 +16,8 @@ def _all() -> dict[str, Any]:
 
 
 def weights(part: str) -> dict[str, Any]:
-    """Return the weights of a part of the search, by the names of what they weigh: ranking, sharpness, evidence, speaker,
+    """Return the weights of a part of the search, by the names of what they weigh: ranking, sharpness, evidence,
+    speaker,
     succession.
     """
     return dict(_all()[part])

@@ -1,4 +1,6 @@
-"""Markdown notes: the fields between two lines of --- at the beginning, the text below, its tags and links to others."""
+"""Markdown notes: the fields between two lines of --- at the beginning, the text below, its tags and links to
+others.
+"""
 
 from __future__ import annotations
 
@@ -95,7 +97,8 @@ class Note:
 
 
 def target(written: str) -> str:
-    """Return the note that a link leads to, without the heading or block in it and the words that are shown; empty where
+    """Return the note that a link leads to, without the heading or block in it and the words that are shown; empty
+    where
     it stays in its own.
     """
     return re.split(r"[|#^]|\\\|", written, maxsplit=1)[0].strip()

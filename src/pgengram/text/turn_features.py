@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 from typing import Final
+
+from pgengram.text.lexical.vocabulary import names_a_time
+from pgengram.text.sentences import QUESTION_MARKS
 
 TIME: Final = 1  # names a time
 DIGIT: Final = 2
@@ -12,13 +16,6 @@ ASKS: Final = 8  # holds a question
 ENDS_ASKING: Final = 16
 TURN: Final = 32  # belongs to a conversation that its caller named
 
-_TIME = re.compile(
-    r"\b(?:(?:yester|to|mon|tues|wednes|thurs|fri|satur|sun)days?|tonight|tomorrow|last|next|ago|weeks?|weekends?|"
-    r"months?|years?|january|february|march|april|may|june|july|august|september|october|november|december|recently|"
-    r"since|soon|mornings?|evenings?|spring|summer|autumn|fall|winter|(?:19|20)\d\d)\b",
-    re.IGNORECASE,
-)
-_CAPITAL = re.compile(r"[a-z,;] [A-Z][a-z]+")
 _LABEL = re.compile(r"([^\W\d_][\w'’-]{0,30}(?: [^\W\d_][\w'’.-]{0,30}){0,2}):\s")
 _OPENING = {"]": "[", ")": "("}
 
@@ -33,7 +30,9 @@ def speaker_key_of(content: str, speaker: str | None, *, in_conversation: bool) 
 
 
 def label_of(content: str) -> str | None:
-    """Return in lower case the one to three capitalised words that a line begins with before a colon, as in "Ann: …"."""
+    """Return in lower case the one to three capitalised words that a line begins with before a colon, as in "Ann:
+    …".
+    """
     found = _LABEL.match(content)
     return found[1].lower() if found and all(word[0].isupper() for word in found[1].split()) else None
 
@@ -47,14 +46,22 @@ def turn_features_of(content: str, *, is_said: bool, in_conversation: bool) -> i
         said = said[found.end() :]
     said = _without_captions(said)
     bits = {
-        TIME: _TIME.search(said),
+        TIME: names_a_time(said),
         DIGIT: re.search(r"\d", said),
-        CAPITAL: _CAPITAL.search(said),
-        ASKS: "?" in said,
-        ENDS_ASKING: said.rstrip().endswith("?"),
+        CAPITAL: _has_name(said),
+        ASKS: any(mark in said for mark in QUESTION_MARKS),
+        ENDS_ASKING: said.rstrip().endswith(QUESTION_MARKS),
         TURN: in_conversation,
     }
     return sum(bit for bit, there in bits.items() if there)
+
+
+def _has_name(said: str) -> bool:
+    """Whether a word inside a sentence has a capital."""
+    return any(
+        word[:1].isupper() and word[1:2].islower() and (before[-1].islower() or before[-1] in ",;")
+        for before, word in pairwise(said.split())
+    )
 
 
 def _without_captions(said: str) -> str:

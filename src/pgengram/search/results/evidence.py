@@ -1,6 +1,7 @@
 """How sure it is that a question has an answer among its hits, and each hit's chance of being one.
 
-The nearest memory is near also where none answers, as it is about the same person or thing. So the names in a question are
+The nearest memory is near also where none answers, as it is about the same person or thing. So the names in a question
+are
 kept apart from its other words, and these are looked for in the hits that are about all these names. All that is looked
 at, the search has read anyway; the weights are fitted like those of the ranking.
 """
@@ -44,8 +45,10 @@ Way = Literal["auto", "text", "semantic"]
 class Signals(NamedTuple):
     """What tells whether a question has an answer.
 
-    lead: how much nearer the nearest memory is than the nearest hundred are; covered: the largest share of the question's other words, by weight, in a hit that is about all
-        it names, 1 where it only names; unknown: the share of its words that no memory has; speaker: how much better the turns about the one
+    lead: how much nearer the nearest memory is than the nearest hundred are; covered: the largest share of the
+    question's other words, by weight, in a hit that is about all
+        it names, 1 where it only names; unknown: the share of its words that no memory has; speaker: how much better
+        the turns about the one
         speaker it names fit than those about others; none where it names no speaker.
     """
 
@@ -59,7 +62,8 @@ class Field(NamedTuple):
     """What the hits of a question stand among.
 
     best_fit: of all candidates; crowd: the sum over them of e to the power of sharpness · (fit − best fit), so that of
-        many that fit equally well each has little; lead: how much nearer the nearest is than the nearest hundred are, in
+        many that fit equally well each has little; lead: how much nearer the nearest is than the nearest hundred are,
+        in
     cosine.
     """
 
@@ -121,7 +125,8 @@ def probability(way: Way, found: Signals) -> float:
 
 
 def lead(nearest: Numbers) -> float:
-    """Return how much nearer the nearest memory is than the nearest hundred are, whose mean is doubted where they are few.
+    """Return how much nearer the nearest memory is than the nearest hundred are, whose mean is doubted where they are
+    few.
 
     Args:
         nearest: cosines, greatest first.

@@ -58,7 +58,8 @@ class Hit:
     """A memory in an answer: its columns, what else is known of it, and in a ranking why it is there.
 
     contradicted: it may be linked as contradicting another; sort_key: its place in a list; superseded_by: what holds
-    instead; changed_since: the fields that said something else at the time that was asked for; older, newer: ids of hits
+    instead; changed_since: the fields that said something else at the time that was asked for; older, newer: ids of
+    hits
     that it succeeds, and that may have succeeded it.
     """
 

@@ -27,18 +27,26 @@ class LanguageData:
     code: ISO 639-1; prior: the logarithm of how likely a text is in it beside the widely written ones.
     script: the characters, as a class of a regular expression, that tell it from all others but those whose `script_of`
         names it; letters: tell it as a common word does; likely_letters: less sure; marks: the same of punctuation.
-    stemmer: the algorithm of Snowball, or "first letters" where it has none or only one for nouns; lexicon: how a word is
+    stemmer: the algorithm of Snowball, or "first letters" where it has none or only one for nouns; lexicon: how a word
+    is
         looked up: by its stem, by its longest beginning, or as the longest run of characters or syllables.
-    common: its commonest words, commonest first; asking: words it asks with beyond them; light: words that say little of
+    common: its commonest words, commonest first; asking: words it asks with beyond them; light: words that say little
+    of
         any subject; given_names: those of them that are names where they have a capital; openings: words that begin a
         sentence and are no names.
-    first_person, second_person: pronouns; negations: words that deny; negation_pattern: a regular expression of what denies inside a
+    first_person, second_person: pronouns; negations: words that deny; negation_pattern: a regular expression of what
+    denies inside a
         word; negating_prefixes; opposites: phrases of words of which each denies another.
-    number_words, time_words: beyond those of `times`; changes: announce that something is otherwise than before; from_when: do
-        so before a time; lasting: announce a decision or preference; small_talk: what may be said without asking or telling anything.
-    asks_when: what a question after a time begins with; asks_nothing: words of a question beside its time when it asks for nothing
-        else; list_commands: a question for a list begins with; all_of_them: ask for a list; not_all: phrases in which they don't.
-    times: the words for times by list (`search.times.time_words`); months, weekdays, seasons and numbers in their order, each
+    number_words, time_words: beyond those of `times`; changes: announce that something is otherwise than before;
+    from_when: do
+        so before a time; lasting: announce a decision or preference; small_talk: what may be said without asking or
+        telling anything.
+    asks_when: what a question after a time begins with; asks_nothing: words of a question beside its time when it asks
+    for nothing
+        else; list_commands: a question for a list begins with; all_of_them: ask for a list; not_all: phrases in which
+        they don't.
+    times: the words for times by list (`search.times.time_words`); months, weekdays, seasons and numbers in their
+    order, each
         with its spellings.
     """
 

@@ -39,7 +39,8 @@ def _stem(language: str, word: str) -> str | None:
 
 
 def stem(language: str, word: str) -> str:
-    """Return the stem of a word in lower case by the rules of its language, or its first letters; the word where neither
+    """Return the stem of a word in lower case by the rules of its language, or its first letters; the word where
+    neither
     tells its forms.
     """
     stemmer = language_data(language).stemmer
@@ -49,7 +50,9 @@ def stem(language: str, word: str) -> str:
 
 
 def beginning(word: str) -> str:
-    """Return what the forms of a word have in common where nobody asks for the rules of its language; a number has none."""
+    """Return what the forms of a word have in common where nobody asks for the rules of its language; a number has
+    none.
+    """
     return word if word.isdigit() else word[:FIRST_LETTERS]
 
 

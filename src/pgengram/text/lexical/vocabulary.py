@@ -192,7 +192,9 @@ def number_words() -> frozenset[str]:
 
 @cache
 def date_words() -> frozenset[str]:
-    """Return the words for days, months and seasons, case-folded, but for those that mostly mean something else: may."""
+    """Return the words for days, months and seasons, case-folded, but for those that mostly mean something else:
+    may.
+    """
     return _together(
         {
             code: _folded([*_single_words(one, DATES), *one.time_words.split()]) - _meaning_otherwise(one)
@@ -203,8 +205,25 @@ def date_words() -> frozenset[str]:
 
 @cache
 def time_words() -> frozenset[str]:
-    """Return the words for dates, and for hours, days, weeks and years, of which another one is another time, but no date."""
+    """Return the words for dates, and for hours, days, weeks and years, of which another one is another time, but no
+    date.
+    """
     return date_words() | _of_all_languages(*UNITS)
+
+
+def names_a_time(text: str) -> bool:
+    """Whether a text says in words of any language, or by a year, when something was or will be."""
+    return any(
+        word in _when_words() or (len(word) == 4 and word.isdecimal() and word[:2] in ("19", "20"))
+        for word in _lower_words(text)
+    )
+
+
+@cache
+def _when_words() -> frozenset[str]:
+    """Return the words for dates and for spans of time, and those that set one apart: last, next, ago."""
+    lists = (*DATES, *UNITS, "last", "next", "ago")
+    return date_words() | _together({code: _folded(_single_words(one, lists)) for code, one in languages().items()})
 
 
 @cache

@@ -29,7 +29,9 @@ _POSSESSIVE: Final = re.compile(r"['’]s?$")
 
 @cache
 def _negation_parts() -> re.Pattern[str]:
-    """Return what denies inside a word or without spaces: n't and n' with an apostrophe, Chinese, Japanese, Korean, Thai."""
+    """Return what denies inside a word or without spaces: n't and n' with an apostrophe, Chinese, Japanese, Korean,
+    Thai.
+    """
     return re.compile("|".join(one.negation_pattern for one in languages().values() if one.negation_pattern))
 
 

@@ -1,6 +1,7 @@
 """Whether a text says all that another one says, so that the other need not be kept.
 
-Nothing here knows what words mean. What is not known to say nothing says something: another word, another form of a word,
+Nothing here knows what words mean. What is not known to say nothing says something: another word, another form of a
+word,
 one word more. To keep a memory twice is cheap, to lose one is not. So no list of numbers, negations or opposites is
 needed, in no language; the few words listed here make it find more that is the same, never less.
 """
@@ -37,7 +38,8 @@ OPENERS: Final = frozenset((
 
 
 def said_otherwise(one: str, other: str, differing: Sequence[str] = ()) -> list[str]:
-    """Return by which of OTHERWISE two texts differ where neither includes the other: `words`, where most are the same and
+    """Return by which of OTHERWISE two texts differ where neither includes the other: `words`, where most are the same
+    and
     each has some of its own, else `wording`; nothing where `differing` tells already.
     """
     if differing or includes(one, other) or includes(other, one):
@@ -52,7 +54,8 @@ def includes(text: str, other: str) -> bool:
 
     Each sentence of `other` stands in `text`, in the same order, and what `text` says besides is neither a number, a
     date, a name nor a negation. Punctuation, spaces and the first letter of a sentence may differ; in English "the" may
-    be missing, and a phrase stand elsewhere in its sentence. Of lines that are indented, as code is, all must be the same.
+    be missing, and a phrase stand elsewhere in its sentence. Of lines that are indented, as code is, all must be the
+    same.
     """
     if differences(text, other) or not _same_letters(text, other):
         return False
@@ -74,7 +77,9 @@ def _same_letters(text: str, other: str) -> bool:
 
 
 def _written(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words within the sentences of a text as they are written, and those that begin one as `_begun` has them."""
+    """Return the words within the sentences of a text as they are written, and those that begin one as `_begun` has
+    them.
+    """
     each = ["".join(_spaced(unicodedata.normalize("NFKC", one))).split() for one in sentences(text)]
     return frozenset(word for one in each for word in one[1:]), frozenset(_begun(one[0]) for one in each if one)
 

@@ -29,7 +29,8 @@ _SAYS_NOTHING: Final = re.compile(r"\d{1,2}|(?:19|20)\d\d")  # a day, a month, a
 def same_subject(newer: str, older: str, scope: str = "") -> bool:
     """Whether a text has enough words of an earlier one to be about the same thing.
 
-    Measured on the weeks of notes of benchmarks/assistant.py: of pairs that are near by meaning, 13 of 32 tell of the same thing,
+    Measured on the weeks of notes of benchmarks/assistant.py: of pairs that are near by meaning, 13 of 32 tell of the
+    same thing,
     of those that share words, 13 of 15.
 
     Args:
@@ -74,7 +75,9 @@ def counts_otherwise(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _counts(text: str) -> Mapping[str, set[int]]:
-    """Return the numbers of each thing: of "38 tide gauges" of tide and of gauges, as the next text may leave one out."""
+    """Return the numbers of each thing: of "38 tide gauges" of tide and of gauges, as the next text may leave one
+    out.
+    """
     found: dict[str, set[int]] = defaultdict(set)
     for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", text).casefold()):
         for thing in things:
