@@ -10,12 +10,13 @@ from pgengram.fields import WHOLE_CONTENT
 from pgengram.ids import short
 from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.text.fencing import fenced, one_line
-from pgengram.text.similarity.differences import ALIKE, overlap
+from pgengram.text.similarity.differences import overlap
 from pgengram.text.similarity.normalising import folded
 from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, shown, stated
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
+SAME: Final = 0.5  # share of the words of two texts that both have, up to which nothing is lost
 SPREAD: Final = 0.5  # of how well the best one fits: what a memory loses that has the very words of one before it
 
 
@@ -79,7 +80,7 @@ def spread(hits: list[Hit]) -> list[Hit]:
         placed.append(first[chosen])
         for place in left:
             shared = overlap(first[place].content, first[chosen].content)
-            alike[place] = max(alike[place], (shared - ALIKE) / (1 - ALIKE))
+            alike[place] = max(alike[place], (shared - SAME) / (1 - SAME))
     return placed + rest
 
 
