@@ -11,13 +11,12 @@ WEIGHTS: Final = Path(__file__).parent / "weights.json"
 
 
 @cache
-def _all() -> dict[str, Any]:
+def _all() -> dict[str, dict[str, Any]]:
     return dict(json.loads(WEIGHTS.read_text(encoding="utf-8")))
 
 
 def weights(part: str) -> dict[str, Any]:
     """Return the weights of a part of the search, by the names of what they weigh: ranking, sharpness, evidence,
-    speaker,
-    succession.
+    speaker, succession.
     """
-    return dict(_all()[part])
+    return _all()[part]
