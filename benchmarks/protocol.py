@@ -1,19 +1,24 @@
 """What the protocol costs: our server against a trivial one of the same SDK, alternating in one run.
 
     python benchmarks/protocol.py [--server "pgengram"] [--tool NAME --arguments JSON] [--json PATH]
+    python benchmarks/protocol.py --before CHECKOUT [--rounds 5] [--json PATH]
 
 Both are real processes over real pipes, driven with raw frames, so that no client's cost is in the figures. Without
---server the toy of tests/protocol is measured: the edge alone, no database behind it.
+--server the toy of tests/protocol is measured: the edge alone, no database behind it. With --before our server of another
+checkout is measured beside this one's, each with stores of its own: starts until a question is answered, one call, and
+the memory of all its processes.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import os
 import shlex
 import statistics
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any, Self
@@ -53,16 +58,17 @@ async def keep(
 
 mcp.run()
 '''
+SETTLE_S = 4.0  # after the last call, by when what the start left behind is given back
 
 
 class Peer:
     """A raw client of one server process."""
 
-    def __init__(self, command: list[str], *, modern: bool) -> None:
+    def __init__(self, command: list[str], *, modern: bool, **started: Any) -> None:
         self._modern = modern
         self._id = 0
         self.process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, **started
         )
 
     def __enter__(self) -> Self:
@@ -121,6 +127,40 @@ def _timed(peer: Peer, call: dict[str, Any]) -> float:
     return (time.perf_counter() - began) * 1e3
 
 
+def measure_starts(checkout: Path, calls: int) -> dict[str, float]:
+    """Return what a new store's first server and its second one cost, by the code of a checkout."""
+    from compare import memory_mb
+
+    question = {"name": "search_memories", "arguments": {"query": "Where does Mara keep her boat?"}}
+    with tempfile.TemporaryDirectory(prefix="pgengram-protocol-", ignore_cleanup_errors=True) as home:
+        started = {
+            "cwd": home,
+            "env": {**os.environ, "PYTHONPATH": str(checkout / "src"), "PGENGRAM_DATA_DIR": f"{home}/data"},
+        }
+        figures: dict[str, float] = {}
+        for start in ("first", "later"):
+            began = time.perf_counter()
+            with Peer([sys.executable, "-m", "pgengram"], modern=False, **started) as peer:
+                peer.hello()
+                figures[f"{start} greeting ms"] = (time.perf_counter() - began) * 1e3
+                peer.ask("tools/call", question)
+                figures[f"{start} start ms"] = (time.perf_counter() - began) * 1e3
+                if start == "later":
+                    figures["call p50 ms"] = statistics.median(_timed(peer, question) for _ in range(calls))
+                    time.sleep(SETTLE_S)
+                    figures["memory MB"] = memory_mb(Path(home))
+    return figures
+
+
+def beside(before: Path, given: argparse.Namespace) -> dict[str, Any]:
+    """Measure this checkout and another one in turns."""
+    ours, reference = [], []
+    for _ in range(given.rounds):
+        reference.append(measure_starts(before, given.calls))
+        ours.append(measure_starts(ROOT, given.calls))
+    return {"ours": median(ours), "reference": median(reference)}
+
+
 def median(rounds: list[dict[str, float]]) -> dict[str, float]:
     return {name: statistics.median(one[name] for one in rounds) for name in rounds[0]}
 
@@ -138,8 +178,20 @@ def main() -> None:
     parser.add_argument("--arguments", type=json.loads, default=TEN_NOTES, help="its arguments, as JSON")
     parser.add_argument("--calls", type=int, default=1_000, help="calls per round")
     parser.add_argument("--rounds", type=int, default=5, help="processes of each kind and era")
+    parser.add_argument("--before", type=Path, help="another checkout to measure our server beside")
     parser.add_argument("--json", type=Path, help="write the figures there")
     given = parser.parse_args()
+    if given.before:
+        report = beside(given.before.resolve(), given)
+        print(table("this, the other", **report))
+    else:
+        report = beside_the_sdk(given)
+    if given.json:
+        given.json.write_text(json.dumps(report, indent=2) + "\n")
+
+
+def beside_the_sdk(given: argparse.Namespace) -> dict[str, Any]:
+    """Measure a server and the trivial one in turns, in both eras."""
     report: dict[str, Any] = {"server": given.server, "calls": given.calls, "rounds": given.rounds}
     for era, modern in (("handshake era", False), ("2026-07-28 era", True)):
         ours, reference = [], []
@@ -148,8 +200,7 @@ def main() -> None:
             ours.append(measure(shlex.split(given.server), given.tool, given.arguments, given.calls, modern=modern))
         report[era] = {"ours": median(ours), "reference": median(reference)}
         print(table(era, **report[era]), end="\n\n")
-    if given.json:
-        given.json.write_text(json.dumps(report, indent=2) + "\n")
+    return report
 
 
 if __name__ == "__main__":

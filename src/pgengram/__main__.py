@@ -11,7 +11,7 @@ TYPE_CHECKING = False  # typing's own; a hook starts with this module, and impor
 if TYPE_CHECKING:
     from typing import Final
 
-    from pgengram.mcp.stdio.relay import Handover
+    from pgengram.mcp.stdio.replay import ReplayState
 
 FIRST_STEPS: Final = """\
 pgengram gives AI assistants a long-term memory. An assistant starts it; you don't have to.
@@ -62,21 +62,21 @@ def serve() -> None:
     fds = claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
     from pgengram.mcp.stdio.relay import relayed
 
-    handover = relayed(fds, os.environ)
-    if handover is None:
+    replay = relayed(fds, os.environ)
+    if replay is None:
         return
     from pgengram.errors import PgengramError
 
     try:
-        _serve(handover)
+        _serve(replay)
     except PgengramError as error:
-        if handover.first is not None:
-            handover.first.give_up()
+        if replay.first is not None:
+            replay.first.give_up()
         sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
         raise SystemExit(2) from None
 
 
-def _serve(handover: Handover) -> None:
+def _serve(replay: ReplayState) -> None:
     """Serve until the client leaves.
 
     Raises:
@@ -100,7 +100,7 @@ def _serve(handover: Handover) -> None:
 
     # Of the SDK's models a session uses few; to make the validators of all of them takes a quarter of the imports.
     BaseModel.model_config["defer_build"] = True
-    from pgengram.mcp.guests import Served
+    from pgengram.mcp.relayed_clients import ClientSession
     from pgengram.mcp.serving import serve_stdio
     from pgengram.runtime import telemetry
     from pgengram.runtime.local_socket import working_folder
@@ -108,14 +108,14 @@ def _serve(handover: Handover) -> None:
 
     async def run() -> None:
         telemetry.start()
-        served = Served(settings, working_folder())
+        session = ClientSession(settings, working_folder())
         await serve_stdio(
-            served.manager,
+            session.manager,
             settings,
-            instructions=served.instructions,
-            more=served.more,
-            behind=served.memories,
-            handover=handover,
+            instructions=session.instructions,
+            more=session.more,
+            local_api=session.memories,
+            replay=replay,
         )
 
     with asyncio.Runner(loop_factory=event_loop) as runner:

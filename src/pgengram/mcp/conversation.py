@@ -6,13 +6,10 @@ import asyncio
 import contextlib
 import json
 from collections import Counter, deque
-from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
-from pydantic_core import to_json
-
-from pgengram.mcp.stdio.lines import INTERNAL_ERROR, Line, refusal
-from pgengram.mcp.stdio.relay import Handover
+from pgengram.mcp.stdio.lines import Line
+from pgengram.mcp.stdio.replay import ReplayState
 
 MAX_IN_FLIGHT: Final = 256  # calls at once; further ones wait unread in the pipe
 DRAIN_S: Final = 1.0  # for calls in flight at the end; the SDK's client sends SIGTERM 2 s after closing the pipe
@@ -38,21 +35,20 @@ class Conversation:
 
     Args:
         channel: to the client.
-        handover: what the client has said to a server that is gone, if this conversation goes on with it. What that one
+        replay: what the client has said to a server that is gone, if this conversation goes on with it. What that one
             has asked the client is not taken for a question of ours: each conversation marks its own.
         mark: stands before the number of each question to the client; empty for a conversation without a past.
     """
 
-    def __init__(self, channel: Lines, handover: Handover | None = None, mark: str = "") -> None:
+    def __init__(self, channel: Lines, replay: ReplayState | None = None, mark: str = "") -> None:
         self._channel = channel
-        begun, unanswered = ([], []) if handover is None else handover.replayed()
-        self._earlier: deque[Line] = deque([*begun, *unanswered])
+        handshake, unanswered = ([], []) if replay is None else replay.replayed()
+        self._earlier: deque[Line] = deque([*handshake, *unanswered])
         # The handshake, if the client has had the answer: it is repeated, and the second answer not sent.
-        self._silent: Id | None = json.loads(begun[0])["id"] if handover is not None and handover.is_greeted else None
+        self._silent: Id | None = json.loads(handshake[0])["id"] if replay is not None and replay.is_greeted else None
         self.mark = mark
         self._unanswered: Counter[Id] = Counter()
         self._changed = asyncio.Event()
-        self._overhears: Callable[[Line], None] | None = None
         self.answered = asyncio.Event()  # set once the first request is answered
         self.ended = asyncio.Event()  # set once nothing more is read
 
@@ -86,33 +82,11 @@ class Conversation:
         """Return the next line; None at the end, once calls in flight are drained."""
         line = self._earlier.popleft() if self._earlier else await self._channel.line()
         if line is not None:
-            if self._overhears is not None:
-                self._overhears(line)
             return line
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self.below(1), DRAIN_S)
         self.ended.set()
         return None
-
-    def leave_to_another(self, begun: Sequence[bytes], line: Line, overhears: Callable[[Line], None]) -> None:
-        """Let somebody else go on: who reads next has the handshake again, whose answer is not sent twice, and a line.
-
-        Args:
-            begun: the lines of the handshake; empty where there was none.
-            line: that nobody has answered.
-            overhears: is given each line that is read from now on.
-        """
-        self._earlier.extendleft(reversed([*begun, line]))
-        self._silent = json.loads(begun[0])["id"] if begun else None
-        self._overhears = overhears
-
-    async def reply(self, id_: Id, answer: dict[str, Any]) -> None:
-        """Answer a request with its `result` or `error`."""
-        try:
-            data = to_json({"jsonrpc": "2.0", "id": id_, **answer}) + b"\n"
-        except ValueError:  # text that is no Unicode: it must not end the connection
-            data = refusal(id_, INTERNAL_ERROR, "The answer could not be written as UTF-8.")
-        await self.send(data, id_, is_result="result" in answer)
 
     async def send(self, data: bytes, id_: Id | None = None, *, is_result: bool = False) -> None:
         """Send a line, which settles the request `id_`."""

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.conversation import Conversation
-from pgengram.mcp.guests import Guests
-from pgengram.mcp.speaking import converse
+from pgengram.mcp.relayed_clients import RelayedClients
+from pgengram.mcp.sdk.server import serve
 from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
-from pgengram.mcp.stdio.relay import Handover
+from pgengram.mcp.stdio.replay import ReplayState
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
 from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
 from pgengram.runtime.logs import log_to_stderr, trace
@@ -41,52 +41,54 @@ async def serve_stdio(
     *,
     instructions: str = INSTRUCTIONS,
     more: Mapping[str, Any] | None = None,
-    behind: MemoryManager | None = None,
-    handover: Handover | None = None,
+    local_api: MemoryManager | None = None,
+    replay: ReplayState | None = None,
 ) -> None:
     """Serve `manager` over the claimed stdio until the client leaves or a signal comes; then close it and return.
 
     The first request is answered before the manager is opened. Calls in flight at the end have `DRAIN_S` to finish and
-    are cancelled then. Programs of the same user may ask the memories `behind` it on the local socket, and other
-    servers too where this one is the first of its store, as its `handover` says. Whatever is stuck, the process has
+    are cancelled then. Programs of the same user may ask the memories of `local_api` on the local socket, and other
+    servers too where this one is the first of its store, as its `replay` says. Whatever is stuck, the process has
     ended `watchdog.STOP_S` seconds after the reason to end.
     """
     log_to_stderr(settings.log_level)
-    handover = handover or Handover()
-    channel, watchdog = _connection(handover)
-    conversation = Conversation(channel, handover, f"{os.getpid()}-0" if handover.watchdog else "")
+    replay = replay or ReplayState()
+    channel, watchdog = _connection(replay)
+    conversation = Conversation(channel, replay, f"{os.getpid()}-0" if replay.watchdog else "")
     registry = ToolRegistry(
         manager.tools,
         ready=manager.ready,
         instructions=instructions,
         short=settings.short_answers,
-        interrupted=handover.perhaps_done,
+        interrupted=replay.perhaps_done,
     )
-    if handover.watchdog is None:
+    if replay.watchdog is None:
         watchdog.start()
     memory.collect_rarely()
-    local, guests = _socket_servers(behind, handover)
+    local, relayed_clients = _socket_servers(local_api, replay)
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
-    if guests is not None:
-        await guests.start()
-    serving = await converse(registry, conversation, more)
-    await _unwind(serving, opening, [one.close() for one in (local, guests) if one is not None])
+    if relayed_clients is not None:
+        await relayed_clients.start()
+    serving = await serve(registry, conversation, more)
+    await _unwind(serving, opening, [one.close() for one in (local, relayed_clients) if one is not None])
     closing = asyncio.create_task(manager.close())
-    closed = await _over(closing, CLOSE_S) or _ends_without_us(closing, behind)
+    closed = await _over(closing, CLOSE_S) or _ends_without_us(closing, local_api)
     await channel.close(UNWIND_S / 2)
     watchdog.finish(EXIT_S, 0 if closed else 1)
 
 
-def _socket_servers(behind: MemoryManager | None, handover: Handover) -> tuple[LocalServer | None, Guests | None]:
+def _socket_servers(
+    local_api: MemoryManager | None, replay: ReplayState
+) -> tuple[LocalServer | None, RelayedClients | None]:
     """Return what answers hooks and commands, and what answers the clients of other servers."""
-    if behind is None:
+    if local_api is None:
         return None, None
-    return LocalServer(behind), None if handover.first is None else Guests(handover.first, behind, os.environ)
+    return LocalServer(local_api), None if replay.first is None else RelayedClients(replay.first, local_api, os.environ)
 
 
-def _ends_without_us(closing: asyncio.Task[None], behind: MemoryManager | None) -> bool:
+def _ends_without_us(closing: asyncio.Task[None], local_api: MemoryManager | None) -> bool:
     """Return whether nothing is left to wait for but PostgreSQL, which its supervisor stops once we have gone."""
-    if closing.done() or behind is None or behind.store.is_open:
+    if closing.done() or local_api is None or local_api.store.is_open:
         return False
     log.warning("PostgreSQL takes long to start or to stop. It ends without this server, and nothing is lost.")
     return True
@@ -103,14 +105,14 @@ async def _unwind(
     await asyncio.gather(*(_over(asyncio.create_task(one), HAND_OVER_S) for one in closing))
 
 
-def _connection(handover: Handover) -> tuple[Channel, ParentWatchdog]:
+def _connection(replay: ReplayState) -> tuple[Channel, ParentWatchdog]:
     """Return the way to the client, and what notices its end; where this process has passed on until now, it goes on
     from there.
     """
     loop, fds = asyncio.get_running_loop(), claim_stdio()
-    watchdog = handover.watchdog or ParentWatchdog(fds, lambda: None)
-    channel = Channel(fds, lost=watchdog.stop, splitter=handover.rest)
-    channel.write(handover.unsent)
+    watchdog = replay.watchdog or ParentWatchdog(fds, lambda: None)
+    channel = Channel(fds, lost=watchdog.stop, splitter=replay.rest)
+    channel.write(replay.unsent)
     watchdog.ask = lambda: _soon(loop, channel.end)
     if watchdog.has_asked:
         channel.end()

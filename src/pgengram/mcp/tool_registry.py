@@ -38,6 +38,11 @@ TITLE: Final = "pgengram memory"
 FRESH_MS: Final = 3_600_000  # the lists are fixed for the life of a process; an hour bounds an upgrade's delay
 INTERRUPTED: Final = "The server ended before it answered; whether this was done is not known."
 SEE_FIRST: Final = "Look with get_memories whether it was done, and call again if not."
+INTERNAL_FAILURE: Final = {
+    "code": PgengramError.code,
+    "message": "An internal error occurred.",
+    "hint": "Try once more; if it happens again, tell the user to look at the server's log (stderr).",
+}
 MAX_CALLER: Final = 64  # characters of a client's name that are kept
 
 SHOWS: Final = "show_memories"
@@ -104,7 +109,7 @@ class Unanswered(Exception):
     """A question that the client takes to its user and answers by repeating the call (from protocol 2026-07-28 on).
 
     question: in plain words.
-    token: goes along as the request's state.
+    token: is sent as the request's state.
     """
 
     def __init__(self, question: str, token: str) -> None:
@@ -171,38 +176,32 @@ class ToolRegistry:
             Unanswered: the client is to ask its user first.
         """
         binding = self.bindings[name]
+        self._note_caller(binding, caller, asker, report)
+        if id_ in self._interrupted and not binding.tool.hints.idempotent:
+            return _failure(ConnectionLost(INTERRUPTED, SEE_FIRST).as_dict())
+        began = time.perf_counter()
+        try:
+            call = binding.read(given)
+            await self._ready(report, _has_words(given))
+            answer = _answer(await call.run(), short=self._short)
+        except Unanswered:
+            raise
+        except PgengramError as error:
+            answer = _failure(error.as_dict())
+        except Exception as error:  # noqa: BLE001 - the edge: a fault of ours must cost one call, not the connection
+            log.error("%s failed: %s", name, trace(error))  # noqa: TRY400 - its own text may quote content
+            answer = _failure(INTERNAL_FAILURE)
+        measure()(name, "error" if answer["isError"] else "ok", time.perf_counter() - began)
+        return answer
+
+    def _note_caller(self, binding: ToolBinding, caller: str, asker: Asker | None, report: Progress) -> None:
+        """Let all that answers this request know who makes it, and how much it may say."""
         printable = "".join(c for c in caller if c.isprintable())[:MAX_CALLER].strip()
-        ACTOR.set(client_named(printable or None))  # both hold for this request
+        ACTOR.set(client_named(printable or None))
         ASKER.set(asker)
         PROGRESS.set(report)
         ROOM.set(None if binding.is_foreign else MOST)  # another system's answers have no cursor
         BRIEFLY.set(self._short)
-        if id_ in self._interrupted and not binding.tool.hints.idempotent:
-            return _failure(ConnectionLost(INTERRUPTED, SEE_FIRST).as_dict())
-        began = time.perf_counter()
-        answer = await self._called(binding, given, report)
-        measure()(name, "error" if answer.get("isError") else "ok", time.perf_counter() - began)
-        return answer
-
-    async def _called(self, binding: ToolBinding, given: Mapping[str, Any], report: Progress) -> Answer:
-        """Check, wait until ready, run; every failure becomes an answer that says what to do next."""
-        try:
-            call = binding.read(given)
-            await self._ready(report, _has_words(given))
-            return _answer(await call.run(), short=self._short)
-        except Unanswered:
-            raise
-        except PgengramError as error:
-            return _failure(error.as_dict())
-        except Exception as error:  # noqa: BLE001 - the edge: a fault of ours must cost one call, not the connection
-            log.error("%s failed: %s", binding.tool.name, trace(error))  # noqa: TRY400 - its own text may quote content
-            return _failure(
-                {
-                    "code": PgengramError.code,
-                    "message": "An internal error occurred.",
-                    "hint": "Try once more; if it happens again, tell the user to look at the server's log (stderr).",
-                }
-            )
 
 
 def _has_words(value: object) -> bool:

@@ -1,19 +1,27 @@
-"""Lines of JSON-RPC: read into messages, or answered with the error that they deserve."""
+"""What the SDK lacks: lines that are not messages get the answer they deserve, and a conversation serves as its two streams."""
 
 from __future__ import annotations
 
 import contextlib
 import json
+from types import TracebackType
+from typing import Self
 
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 from mcp_types import (
+    JSONRPCError,
     JSONRPCMessage,
     JSONRPCNotification,
+    JSONRPCRequest,
+    JSONRPCResponse,
     jsonrpc_message_adapter,
 )
 from pydantic import ValidationError
 from pydantic_core import from_json
 
+from pgengram.mcp.conversation import MAX_IN_FLIGHT, Conversation
 from pgengram.mcp.stdio.lines import (
+    INTERNAL_ERROR,
     INVALID_REQUEST,
     PARSE_ERROR,
     Id,
@@ -27,7 +35,7 @@ from pgengram.mcp.stdio.lines import (
 
 
 class Refused(Exception):
-    """A line that is no frame; `answer` is the answer to it, as a line."""
+    """A line that is not a frame; `answer` is the answer to it, as a line."""
 
     def __init__(self, answer: bytes) -> None:
         super().__init__()
@@ -79,3 +87,80 @@ def _refuse_what_is_not_json(line: bytes) -> None:
 
     with contextlib.suppress(RecursionError):
         json.loads(line, parse_constant=refuse)
+
+
+class _Stream:
+    """What the SDK expects of either stream besides its items."""
+
+    def __init__(self, conversation: Conversation) -> None:
+        self._conversation = conversation
+
+    async def aclose(self) -> None:
+        """Nothing to do: the channel is closed by its namespace."""
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, tb: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+
+class Incoming(_Stream):
+    """What the client says; what is not a message is answered here."""
+
+    async def receive(self) -> SessionMessage:
+        """Return the next message."""
+        return await self.__anext__()
+
+    def __aiter__(self) -> Self:
+        return self
+
+    async def __anext__(self) -> SessionMessage:
+        while (line := await self._conversation.line()) is not None:
+            try:
+                message = frame(line)
+            except Refused as refused:
+                await self._conversation.send(refused.answer)
+                continue
+            if isinstance(message, JSONRPCRequest):
+                await self._conversation.below(MAX_IN_FLIGHT)
+                return self._request(message)
+            if self._is_for_us(message):
+                return SessionMessage(message)
+        raise StopAsyncIteration
+
+    def _is_for_us(self, message: JSONRPCMessage) -> bool:
+        """Whether a message answers a question of this conversation, if it is an answer; its id becomes the SDK's."""
+        if not self._conversation.mark or not isinstance(message, JSONRPCResponse | JSONRPCError):
+            return True
+        mark, _, number = str(message.id).rpartition(":")
+        if mark != self._conversation.mark or not number.isdecimal():
+            return False
+        message.id = int(number)
+        return True
+
+    def _request(self, message: JSONRPCRequest) -> SessionMessage:
+        async def cancelled() -> None:
+            self._conversation.settle(message.id)
+
+        self._conversation.begin(message.id)
+        return SessionMessage(message, ServerMessageMetadata(on_request_unanswered=cancelled))
+
+
+class Outgoing(_Stream):
+    """What the client is told."""
+
+    async def send(self, item: SessionMessage, /) -> None:
+        """Send a message to the client."""
+        message = item.message
+        if self._conversation.mark and isinstance(message, JSONRPCRequest):
+            message = message.model_copy(update={"id": f"{self._conversation.mark}:{message.id}"})
+        id_ = message.id if isinstance(message, JSONRPCResponse | JSONRPCError) else None
+        is_result = isinstance(message, JSONRPCResponse)
+        try:
+            data = message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n"
+        except ValueError:  # text that is no Unicode: it must not end the connection
+            data = refusal(id_ if is_result else None, INTERNAL_ERROR, "The answer could not be written as UTF-8.")
+        await self._conversation.send(data, id_, is_result=is_result)

@@ -1,4 +1,4 @@
-"""The servers of other clients that the first server of a store stands in for."""
+"""The clients of other servers of a store, which the first one answers."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
-from pgengram.mcp.speaking import converse
+from pgengram.mcp.sdk.server import serve
+from pgengram.mcp.stdio.first_server import OWN, FirstServer
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
-from pgengram.mcp.stdio.relay import CLOSED, OWN, RELAYED, FirstServer, Handover
+from pgengram.mcp.stdio.relay import CLOSED, RELAYED
+from pgengram.mcp.stdio.replay import ReplayState
 from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
 from pgengram.postgres import status
 from pgengram.runtime.local_socket import Endpoints
@@ -38,7 +40,7 @@ POLL_S: Final = 0.05
 JOIN_S: Final = 1.5  # for the next server to start; later it starts the database again, which costs a second
 
 
-class Served:
+class ClientSession:
     """The memories of one namespace as one client sees them.
 
     Args:
@@ -112,7 +114,7 @@ class _Channel:
             await self._writer.drain()
 
 
-class Guests:
+class RelayedClients:
     """Answers other servers' clients for as long as this process runs.
 
     Args:
@@ -129,7 +131,7 @@ class Guests:
         self._numbers = count(1)
         self._channels: dict[asyncio.Task[None], _Channel] = {}
         self._local: dict[str, LocalServer] = {}  # for hooks and commands of namespaces that are not the host's
-        self._there: list[Served] = []
+        self._sessions: list[ClientSession] = []
 
     async def start(self) -> None:
         """Listen. Where that is not possible others serve for themselves."""
@@ -167,13 +169,14 @@ class Guests:
     async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, channel: _Channel) -> None:
         try:
             hello = json.loads(await reader.readline())
-            handover = Handover(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
-            for _ in range(hello["begun"] + hello["unanswered"]):
-                handover.heard_again(_cut(await reader.readline()), begun=len(handover.begun) < hello["begun"])
+            replay = ReplayState(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
+            for _ in range(hello["handshake"] + hello["unanswered"]):
+                line = _cut(await reader.readline())
+                replay.restore(line, is_handshake=len(replay.handshake) < hello["handshake"])
             settings = Settings.from_environment(self._shared | hello["settings"])
-            served = Served(settings, hello["folder"], self._host)
+            session = ClientSession(settings, hello["folder"], self._host)
             channel.write(json.dumps(RELAYED).encode() + b"\n")
-            await self._serve(served, channel, handover)
+            await self._serve(session, channel, replay)
         except (ValueError, LookupError, PgengramError):  # settings that cannot be: who has them says so itself
             channel.write(b"{}\n")
         except ConnectionError:  # it is gone
@@ -183,19 +186,19 @@ class Guests:
         finally:
             writer.close()
 
-    async def _serve(self, served: Served, channel: _Channel, handover: Handover) -> None:
-        conversation = Conversation(channel, handover, f"{os.getpid()}-{next(self._numbers)}")
+    async def _serve(self, session: ClientSession, channel: _Channel, replay: ReplayState) -> None:
+        conversation = Conversation(channel, replay, f"{os.getpid()}-{next(self._numbers)}")
         registry = ToolRegistry(
-            served.manager.tools,
-            ready=served.manager.ready,
-            instructions=served.instructions,
-            short=served.settings.short_answers,
-            interrupted=handover.perhaps_done,
+            session.manager.tools,
+            ready=session.manager.ready,
+            instructions=session.instructions,
+            short=session.settings.short_answers,
+            interrupted=replay.perhaps_done,
         )
-        self._there.append(served)
-        opening = asyncio.create_task(self._open(served, conversation))
+        self._sessions.append(session)
+        opening = asyncio.create_task(self._open(session, conversation))
         try:
-            serving = await converse(registry, conversation, served.more)
+            serving = await serve(registry, conversation, session.more)
             _, late = await asyncio.wait({serving}, timeout=UNWIND_S)
             for one in late:
                 one.cancel()
@@ -204,34 +207,34 @@ class Guests:
             await channel.drain()
         finally:
             opening.cancel()
-            self._there.remove(served)
-            await self._leave(served)
+            self._sessions.remove(session)
+            await self._leave(session)
 
-    async def _open(self, served: Served, conversation: Conversation) -> None:
+    async def _open(self, session: ClientSession, conversation: Conversation) -> None:
         """Open what a client needs once it has its first answer; a failure is told to each call."""
         await conversation.answered.wait()
-        await self._serve_locally(served)
+        await self._serve_locally(session)
         try:
-            await served.memories.open()
+            await session.memories.open()
         except PgengramError as error:
             log.warning("not ready: %s %s", error.message, error.hint)
 
-    async def _serve_locally(self, served: Served) -> None:
+    async def _serve_locally(self, session: ClientSession) -> None:
         """Answer hooks and commands of a namespace that nobody here answers yet."""
-        key = _key(served.memories)
+        key = _key(session.memories)
         if key not in self._local and key != _key(self._host):
-            self._local[key] = LocalServer(served.memories)
+            self._local[key] = LocalServer(session.memories)
             await self._local[key].start()
 
-    async def _leave(self, served: Served) -> None:
+    async def _leave(self, session: ClientSession) -> None:
         """Let a client's manager go; another of its namespace answers hooks and commands then."""
-        key = _key(served.memories)
-        if key in self._local and self._local[key].manager is served.memories:
+        key = _key(session.memories)
+        if key in self._local and self._local[key].manager is session.memories:
             await self._local.pop(key).close()
-            other = next((one for one in self._there if _key(one.memories) == key), None)
+            other = next((one for one in self._sessions if _key(one.memories) == key), None)
             if other is not None:
                 await self._serve_locally(other)
-        await served.manager.close()
+        await session.manager.close()
 
 
 def _key(memories: MemoryManager) -> str:
