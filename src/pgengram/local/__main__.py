@@ -30,13 +30,13 @@ def main() -> int:
     gc.disable()  # until everything is imported
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:
-            return runner.run(_serve(Settings.from_environment()))
+            return runner.run(_serve_until_idle(Settings.from_environment()))
     except PgengramError as error:
         sys.stderr.write(f"pgengram: {error.message} {error.hint}\n")
         return 2
 
 
-async def _serve(settings: Settings) -> int:
+async def _serve_until_idle(settings: Settings) -> int:
     log_to_stderr(settings.log_level)
     if local_socket.servers(local_socket.Endpoints(settings.variables)):  # somebody else was faster
         return 1

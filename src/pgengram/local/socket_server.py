@@ -105,7 +105,7 @@ class LocalServer:
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         try:
             with contextlib.suppress(ConnectionError):  # whoever asked is gone
-                line = await _line(reader)
+                line = await _request_line(reader)
                 if line.endswith(b"\n"):
                     writer.write(await self._replied(line))
                     await writer.drain()
@@ -133,7 +133,7 @@ class LocalServer:
         for path in self.place.files(local_socket.EVENT):
             try:
                 trying = _tried_once_more(path)
-                waiting = await asyncio.to_thread(_read, trying)
+                waiting = await asyncio.to_thread(_event_in_file, trying)
             except FileNotFoundError:  # another server was faster
                 continue
             answer = await self._answer(waiting)
@@ -185,7 +185,7 @@ async def listening(
     return server
 
 
-async def _line(reader: asyncio.StreamReader) -> bytes:
+async def _request_line(reader: asyncio.StreamReader) -> bytes:
     """Return a line; nothing of one that is too long, which its sender leaves as an event in a file."""
     try:
         return await reader.readline()
@@ -213,7 +213,7 @@ def _tried_once_more(path: str) -> str:
     return trying
 
 
-def _read(path: str) -> dict[str, Any]:
+def _event_in_file(path: str) -> dict[str, Any]:
     try:
         found = json.loads(Path(path).read_bytes())
     except ValueError:

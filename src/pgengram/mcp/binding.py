@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, RootModel
 
 from pgengram.json_schema import FlatJsonSchema, Schema, portable
-from pgengram.mcp.listing import listed, listed_answer
+from pgengram.mcp.listing import listed_answer, listed_arguments
 from pgengram.service.calls.arguments import Arguments
 
 CARD = "ui://pgengram/card.html"  # of the extension io.modelcontextprotocol/ui
@@ -34,7 +34,7 @@ class ToolBinding(Arguments):
         hints = self.tool.hints
         schema, also = self.input_schema, ""
         if not self.is_foreign:
-            schema, also = listed(self.tool.name, schema, self.tool.essential)
+            schema, also = listed_arguments(self.tool.name, schema, self.tool.essential)
         answer = self._output_schema()
         annotations = {"readOnlyHint": hints.read_only, "openWorldHint": False}
         if not hints.read_only:  # of what only reads they say nothing

@@ -59,19 +59,21 @@ LEFT_OUT: Final = frozenset(
 )  # a refusal tells them
 
 
-def listed(tool: str, schema: Schema, essential: tuple[str, ...] = ()) -> tuple[Schema, str]:
+def listed_arguments(tool: str, schema: Schema, essential: tuple[str, ...] = ()) -> tuple[Schema, str]:
     """Return the schema of a tool's arguments as a model reads it, and a sentence that names those left out; with
     `essential` only these arguments, and no such sentence.
     """
     properties: Schema = schema["properties"]
     names = essential or USUAL.get(tool, tuple(properties))
     left_out = LEFT_OUT | {"maximum"} if essential else LEFT_OUT
-    shown = {name: _without(left_out, properties[name]) for name in names}
+    shown = {name: _without_keywords(left_out, properties[name]) for name in names}
     if "content" in shown:  # the one limit that a caller should know before it writes
         shown["content"]["maxLength"] = properties["content"]["maxLength"]
     if tool in LIKE_CREATING:
         shown |= {name: _type_alone(shown[name]) for name in DESCRIBED_ONCE & shown.keys()}
-    return {**_without(left_out, schema), "properties": shown}, "" if essential else _also(tool, properties, shown)
+    return {**_without_keywords(left_out, schema), "properties": shown}, "" if essential else _also(
+        tool, properties, shown
+    )
 
 
 def listed_answer(schema: Schema) -> Schema:
@@ -112,9 +114,9 @@ def _type_alone(schema: Schema) -> Schema:
     }
 
 
-def _without(keywords: frozenset[str], schema: Schema) -> dict[str, Any]:
+def _without_keywords(keywords: frozenset[str], schema: Schema) -> dict[str, Any]:
     return {
-        key: _without(keywords, value) if key == "items" and isinstance(value, dict) else value
+        key: _without_keywords(keywords, value) if key == "items" and isinstance(value, dict) else value
         for key, value in schema.items()
         if key not in keywords
     }

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
-from pgengram.mcp.sdk.server import serve
+from pgengram.mcp.sdk.server import serve_conversation
 from pgengram.mcp.stdio.first_server import OWN, FirstServer
 from pgengram.mcp.stdio.lines import MAX_LINE, Line
 from pgengram.mcp.stdio.relay import CLOSED, RELAYED
@@ -171,7 +171,7 @@ class RelayedClients:
             hello = json.loads(await reader.readline())
             replay = ReplayState(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
             for _ in range(hello["handshake"] + hello["unanswered"]):
-                line = _cut(await reader.readline())
+                line = _without_line_end(await reader.readline())
                 replay.restore(line, is_handshake=len(replay.handshake) < hello["handshake"])
             settings = Settings.from_environment(self._shared | hello["settings"])
             session = ClientSession(settings, hello["folder"], self._host)
@@ -198,7 +198,7 @@ class RelayedClients:
         self._sessions.append(session)
         opening = asyncio.create_task(self._open(session, conversation))
         try:
-            serving = await serve(registry, conversation, session.more)
+            serving = await serve_conversation(registry, conversation, session.more)
             _, late = await asyncio.wait({serving}, timeout=UNWIND_S)
             for one in late:
                 one.cancel()
@@ -221,28 +221,28 @@ class RelayedClients:
 
     async def _serve_locally(self, session: ClientSession) -> None:
         """Answer hooks and commands of a namespace that nobody here answers yet."""
-        key = _key(session.memories)
-        if key not in self._local and key != _key(self._host):
+        key = _namespace_key(session.memories)
+        if key not in self._local and key != _namespace_key(self._host):
             self._local[key] = LocalServer(session.memories)
             await self._local[key].start()
 
     async def _leave(self, session: ClientSession) -> None:
         """Let a client's manager go; another of its namespace answers hooks and commands then."""
-        key = _key(session.memories)
+        key = _namespace_key(session.memories)
         if key in self._local and self._local[key].manager is session.memories:
             await self._local.pop(key).close()
-            other = next((one for one in self._sessions if _key(one.memories) == key), None)
+            other = next((one for one in self._sessions if _namespace_key(one.memories) == key), None)
             if other is not None:
                 await self._serve_locally(other)
         await session.manager.close()
 
 
-def _key(memories: MemoryManager) -> str:
+def _namespace_key(memories: MemoryManager) -> str:
     """Return what is the same for all servers of a namespace."""
     return Endpoints(memories.settings.variables).key
 
 
-def _cut(line: bytes) -> bytes:
+def _without_line_end(line: bytes) -> bytes:
     if not line.endswith(b"\n"):
         raise ConnectionResetError
     return line[:-1]

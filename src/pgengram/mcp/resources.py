@@ -160,13 +160,13 @@ class Library:
         if name == "context":
             return await self.context() or NOTHING, PLAIN
         if name == "categories":
-            return _json(bounded(await self.categories(), MOST)), JSON
+            return _json_text(bounded(await self.categories(), MOST)), JSON
         if name == "stats":
             from pgengram.service.toolsets.maintenance import Maintenance
 
             stats = await Maintenance(self.manager).memory_stats(tags=SHOWN_TAGS)
-            return _json(bounded(stats.model_dump(mode="json", exclude_none=True, by_alias=True), MOST)), JSON
-        return _json(await self.memory(name)), JSON
+            return _json_text(bounded(stats.model_dump(mode="json", exclude_none=True, by_alias=True), MOST)), JSON
+        return _json_text(await self.memory(name)), JSON
 
     async def categories(self) -> dict[str, Any]:
         """Return every type and kind there is with how many active memories have it, and the tags in use.
@@ -277,7 +277,7 @@ class _Ids(Request):
     ids: list[f.MemoryId]
 
 
-def _json(value: Any) -> str:
+def _json_text(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, indent=2)
 
 
@@ -329,7 +329,7 @@ class Handlers:
 
     async def list_prompts(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
         """Answer prompts/list."""
-        return ListPromptsResult(prompts=[_listed(name, wording) for name, wording in PROMPTS.items()])
+        return ListPromptsResult(prompts=[_listed_prompt(name, wording) for name, wording in PROMPTS.items()])
 
     async def get_prompt(self, _: Context, params: GetPromptRequestParams) -> GetPromptResult:
         """Answer prompts/get."""
@@ -372,7 +372,7 @@ def _card() -> TextResourceContents:
     )
 
 
-def _listed(name: str, wording: Wording) -> Prompt:
+def _listed_prompt(name: str, wording: Wording) -> Prompt:
     arguments = [
         PromptArgument(name=argument.rstrip("*"), description=about, required=argument.endswith("*"))
         for argument, about in wording.arguments.items()

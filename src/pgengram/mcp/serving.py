@@ -13,7 +13,7 @@ from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.conversation import Conversation
 from pgengram.mcp.relayed_clients import RelayedClients
-from pgengram.mcp.sdk.server import serve
+from pgengram.mcp.sdk.server import serve_conversation
 from pgengram.mcp.stdio.channel import Channel
 from pgengram.mcp.stdio.fds import claim_stdio
 from pgengram.mcp.stdio.replay import ReplayState
@@ -69,10 +69,10 @@ async def serve_stdio(
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if relayed_clients is not None:
         await relayed_clients.start()
-    serving = await serve(registry, conversation, more)
+    serving = await serve_conversation(registry, conversation, more)
     await _unwind(serving, opening, [one.close() for one in (local, relayed_clients) if one is not None])
     closing = asyncio.create_task(manager.close())
-    closed = await _over(closing, CLOSE_S) or _ends_without_us(closing, local_api)
+    closed = await _ended_in_time(closing, CLOSE_S) or _ends_without_us(closing, local_api)
     await channel.close(UNWIND_S / 2)
     watchdog.finish(EXIT_S, 0 if closed else 1)
 
@@ -98,11 +98,11 @@ async def _unwind(
     serving: asyncio.Task[None], opening: asyncio.Task[None], closing: list[Coroutine[Any, Any, None]]
 ) -> None:
     """Let go of calls that are still under way, and of those who ask over sockets."""
-    if not await _over(serving, UNWIND_S):
+    if not await _ended_in_time(serving, UNWIND_S):
         log.warning("a call did not end; it is left behind")
     opening.cancel()
-    await _over(opening, UNWIND_S / 2)
-    await asyncio.gather(*(_over(asyncio.create_task(one), HAND_OVER_S) for one in closing))
+    await _ended_in_time(opening, UNWIND_S / 2)
+    await asyncio.gather(*(_ended_in_time(asyncio.create_task(one), HAND_OVER_S) for one in closing))
 
 
 def _connection(replay: ReplayState) -> tuple[Channel, ParentWatchdog]:
@@ -113,7 +113,7 @@ def _connection(replay: ReplayState) -> tuple[Channel, ParentWatchdog]:
     watchdog = replay.watchdog or ParentWatchdog(fds, lambda: None)
     channel = Channel(fds, lost=watchdog.stop, splitter=replay.rest)
     channel.write(replay.unsent)
-    watchdog.ask = lambda: _soon(loop, channel.end)
+    watchdog.ask = lambda: _call_in_loop(loop, channel.end)
     if watchdog.has_asked:
         channel.end()
     return channel, watchdog
@@ -131,7 +131,7 @@ async def _open_after(first_answer: asyncio.Event, manager: Manager, local: Loca
     asyncio.get_running_loop().call_later(SETTLED_S, memory.return_what_is_free)
 
 
-async def _over(task: asyncio.Task[None], timeout_s: float) -> bool:
+async def _ended_in_time(task: asyncio.Task[None], timeout_s: float) -> bool:
     """Wait for a task and log how it failed; whether it ended well and in time."""
     await asyncio.wait({task}, timeout=timeout_s)
     if not task.done():
@@ -143,7 +143,7 @@ async def _over(task: asyncio.Task[None], timeout_s: float) -> bool:
     return False
 
 
-def _soon(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
+def _call_in_loop(loop: asyncio.AbstractEventLoop, what: Callable[[], None]) -> None:
     """Run `what` in the loop from any thread, unless the loop is closed already."""
     with contextlib.suppress(RuntimeError):
         loop.call_soon_threadsafe(what)

@@ -94,7 +94,7 @@ def _(view: Stored) -> Shown:
 def _(view: StoredMany) -> Shown:
     answer = whole(view, "results", "created", "failed")
     answer["ids"] = [short(item["memory_id"]) if item["ok"] else None for item in view.results]
-    if remarkable := [remarks for item in view.results if (remarks := _item(item))]:
+    if remarkable := [remarks for item in view.results if (remarks := _item_in_brief(item))]:
         answer["results"] = remarkable
     return answer
 
@@ -130,8 +130,8 @@ def hit_in_brief(hit: Shown) -> Shown:
 
 def _state_of(hit: Shown) -> Shown:
     """Return when a hit was stated last, when it happens where that is another day, and what became of it."""
-    made: Shown = {"stated": _day(hit.get("last_confirmed_at") or hit["created_at"])}
-    if (when := _day(hit.get("occurred_at", ""))) and when != made["stated"]:
+    made: Shown = {"stated": _date_of(hit.get("last_confirmed_at") or hit["created_at"])}
+    if (when := _date_of(hit.get("occurred_at", ""))) and when != made["stated"]:
         made["when"] = when
     if hit["status"] != "active":
         made["status"] = "forgotten" if hit["status"] == "invalidated" else hit["status"]
@@ -140,11 +140,11 @@ def _state_of(hit: Shown) -> Shown:
     return made
 
 
-def _day(moment: str) -> str:
+def _date_of(moment: str) -> str:
     return moment[:10]
 
 
-def _item(item: Shown) -> Shown:
+def _item_in_brief(item: Shown) -> Shown:
     """Return what of one item of a batch needs attention, with its place; nothing where all went as expected."""
     remarks = {name: value for name, value in item.items() if name not in ("memory_id", "created", "ok")}
     return _with_short_ids_in(remarks) if len(remarks) > 1 else {}
@@ -152,12 +152,12 @@ def _item(item: Shown) -> Shown:
 
 def _with_short_ids_in(answer: Shown) -> Shown:
     """Return an answer with every id in it shortened, however deep it stands."""
-    return {name: value if name == "read" else _shortened(name, value) for name, value in answer.items()}
+    return {name: value if name == "read" else _value_in_brief(name, value) for name, value in answer.items()}
 
 
-def _shortened(name: str, value: Any) -> Any:
+def _value_in_brief(name: str, value: Any) -> Any:
     if isinstance(value, list):
-        return [_shortened(name, one) for one in value]
+        return [_value_in_brief(name, one) for one in value]
     if isinstance(value, dict):
         return _with_short_ids_in(value)
     return short(value) if name in IDS else value

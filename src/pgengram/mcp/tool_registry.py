@@ -183,7 +183,7 @@ class ToolRegistry:
         try:
             call = binding.read(given)
             await self._ready(report, _has_words(given))
-            answer = _answer(await call.run(), short=self._short)
+            answer = _tool_result(await call.run(), short=self._short)
         except Unanswered:
             raise
         except PgengramError as error:
@@ -219,7 +219,7 @@ def agreed(action: object, content: object) -> bool:
     return action == "accept" and field is True
 
 
-def _answer(view: BaseModel, *, short: bool) -> Answer:
+def _tool_result(view: BaseModel, *, short: bool) -> Answer:
     """Return a view as structured content, and the same as compact text for clients that read only that.
 
     What has no fixed shape goes as text alone: structured content must be an object.
@@ -227,12 +227,12 @@ def _answer(view: BaseModel, *, short: bool) -> Answer:
     if isinstance(view, RootModel):
         root, note = bounded_as_it_is(view.root, MOST)
         texts = [root if isinstance(root, str) else _compact(root), *([note] if note else [])]
-        return {"content": [_text(text) for text in texts], "isError": False}
+        return {"content": [_text_block(text) for text in texts], "isError": False}
     answer = brief(view) if short else whole(view)
     if not isinstance(view, Found | Read):  # these go on with a cursor, and have at least one memory whole
         answer = bounded(answer, MOST)
     return {
-        "content": [_text(to_json(answer).decode())],  # refuses text that is no Unicode
+        "content": [_text_block(to_json(answer).decode())],  # refuses text that is no Unicode
         "isError": getattr(view, "ok", True) is False,
         "structuredContent": answer,
     }
@@ -241,10 +241,10 @@ def _answer(view: BaseModel, *, short: bool) -> Answer:
 def _failure(error: Mapping[str, str]) -> Answer:
     """Return an error as text only: TypeScript clients check structured content against the view even in errors."""
     text = _compact({"ok": False, "error": error}).encode("utf-8", "replace").decode()
-    return {"content": [_text(text)], "isError": True}
+    return {"content": [_text_block(text)], "isError": True}
 
 
-def _text(text: str) -> dict[str, str]:
+def _text_block(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
 
 

@@ -34,11 +34,11 @@ def main(arguments: list[str]) -> int:
     try:
         patience_s = PATIENCE_S - ENDING_S - running_s()
         _take_settings(options)
-        request = {"hook": client, "event": _event(), "keeps": "--recall" not in options, "at": time.time()}
-        printed = _answered(local.Endpoints(os.environ), request, patience_s)
+        request = {"hook": client, "event": _event_on_stdin(), "keeps": "--recall" not in options, "at": time.time()}
+        printed = _hook_output(local.Endpoints(os.environ), request, patience_s)
     except (Exception, KeyboardInterrupt) as error:  # noqa: BLE001 - whatever failed, the assistant's session goes on
-        _note(f"{client}: {type(error).__name__}: {error}")
-    _print(printed or ALWAYS.get(client, ""))
+        _write_to_log(f"{client}: {type(error).__name__}: {error}")
+    _print_output(printed or ALWAYS.get(client, ""))
     return 0
 
 
@@ -59,7 +59,7 @@ def _take_settings(options: list[str]) -> None:
             os.environ.update(found)
 
 
-def _event() -> dict[str, object]:
+def _event_on_stdin() -> dict[str, object]:
     """Return the event on standard input.
 
     Raises:
@@ -74,7 +74,7 @@ def _event() -> dict[str, object]:
     return event
 
 
-def _note(text: str) -> None:
+def _write_to_log(text: str) -> None:
     """Add a line to the log, if there is room for it."""
     try:
         local.note(local.Endpoints(os.environ), text.replace("\n", " "))
@@ -82,7 +82,7 @@ def _note(text: str) -> None:
         return
 
 
-def _print(text: str) -> None:
+def _print_output(text: str) -> None:
     """Print an answer; who has stopped reading gets none."""
     try:
         if text:
@@ -92,7 +92,7 @@ def _print(text: str) -> None:
         sys.stdout = None  # else the interpreter tries again at its end, and fails
 
 
-def _answered(place: local.Endpoints, request: dict[str, object], patience_s: float) -> str:
+def _hook_output(place: local.Endpoints, request: dict[str, object], patience_s: float) -> str:
     """Return what is to be printed; a request that nobody has taken waits for the next server."""
     if not local.SUPPORTED:
         raise OSError(local.WITHOUT)

@@ -54,13 +54,13 @@ class Endpoints:
         # each other.
         decisive = {"DATABASE_URL": "", "NAMESPACE": "default", "SECRETS": "reject"}
         store = {name: environ.get(f"PGENGRAM_{name}") or usual for name, usual in decisive.items()}
-        self.key = "own" if store == decisive else _digest("\0".join(store.values()))
+        self.key = "own" if store == decisive else _short_hash("\0".join(store.values()))
         self.log = os.path.join(data, LOG)
         self.folder = os.path.join(data, FOLDER)
         self._elsewhere = ""  # the file that names the folder, where the data folder is too deep for it
         if not PIPES and len(os.fsencode(self.socket(4_194_304))) > LONGEST_PATH:
             self._elsewhere = os.path.join(data, ELSEWHERE)
-            self.folder = _read_name(self._elsewhere) or f"{SHORT}/pgengram-{_user()}-{_digest(data)}-run"
+            self.folder = _read_name(self._elsewhere) or f"{SHORT}/pgengram-{_user()}-{_short_hash(data)}-run"
 
     @property
     def starting(self) -> str:
@@ -88,7 +88,7 @@ class Endpoints:
         import tempfile
 
         self.folder = tempfile.mkdtemp(prefix="pgengram-", dir=SHORT)
-        with open(f"{self._elsewhere}.{os.getpid()}", "w", encoding="utf-8", opener=_private) as file:
+        with open(f"{self._elsewhere}.{os.getpid()}", "w", encoding="utf-8", opener=_open_private) as file:
             file.write(self.folder)
         os.replace(file.name, self._elsewhere)
 
@@ -154,7 +154,7 @@ def start(place: Endpoints) -> None:
     import subprocess
 
     apart = {"creationflags": 0x08000208} if sys.platform == "win32" else {"start_new_session": True}
-    with open(place.log, "ab", opener=_private) as log:
+    with open(place.log, "ab", opener=_open_private) as log:
         if not PIPES:
             os.fchmod(log.fileno(), 0o600)  # one of an earlier version may be open to others
         subprocess.Popen(
@@ -173,7 +173,7 @@ def keep_for_later(place: Endpoints, request: dict[str, object]) -> None:
     if len(place.files(EVENT)) >= MAX_EVENTS:
         raise OSError(f"{MAX_EVENTS} events wait for a server already")
     path = os.path.join(place.folder, f"{place.key}-{time.time_ns()}-{os.getpid()}{EVENT}")
-    with open(f"{path}.new", "w", encoding="utf-8", opener=_private) as file:
+    with open(f"{path}.new", "w", encoding="utf-8", opener=_open_private) as file:
         json.dump(request, file)
     os.replace(f"{path}.new", path)
 
@@ -184,7 +184,7 @@ def note(place: Endpoints, text: str) -> None:
     if os.path.exists(place.log) and os.path.getsize(place.log) > LOG_BYTES:
         os.replace(place.log, f"{place.log}.1")
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    with open(place.log, "a", encoding="utf-8", opener=_private) as file:
+    with open(place.log, "a", encoding="utf-8", opener=_open_private) as file:
         file.write(f"{moment} {text}\n")
 
 
@@ -261,13 +261,13 @@ def _read_name(path: str) -> str:
         return ""
 
 
-def _digest(text: str) -> str:
+def _short_hash(text: str) -> str:
     import hashlib  # loads OpenSSL
 
     return hashlib.sha256(os.fsencode(text)).hexdigest()[:12]
 
 
-def _private(path: str, flags: int) -> int:
+def _open_private(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)
 
 

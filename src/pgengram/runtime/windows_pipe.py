@@ -45,7 +45,7 @@ def exchange(path: str, line: bytes, deadline: float) -> bytes | None:
         OSError: it has not answered until `deadline` (monotonic seconds), or is gone.
     """
     name = name_in(path)
-    pipe = None if name is None else _opened(name, deadline)
+    pipe = None if name is None else _open_own_pipe(name, deadline)
     if pipe is None:
         return None
     import threading
@@ -126,7 +126,7 @@ def own_sid() -> str:
         kernel.CloseHandle(token)
 
 
-def _opened(name: str, deadline: float) -> int | None:
+def _open_own_pipe(name: str, deadline: float) -> int | None:
     """Open a pipe, once it is free; None where it is gone or somebody else's."""
     while True:
         try:

@@ -42,7 +42,7 @@ class Refused(Exception):
         self.answer = answer
 
 
-def _refusal(id_: Id, code: int, message: str) -> Refused:
+def _line_error(id_: Id, code: int, message: str) -> Refused:
     return Refused(refusal(id_, code, message))
 
 
@@ -55,35 +55,35 @@ def frame(line: Line) -> JSONRPCMessage:
     if isinstance(line, Oversized):
         raise Refused(too_long(line))
     if has_too_much(line):
-        raise _refusal(recovered_id(line), INVALID_REQUEST, "Too many lists, objects or values; send less at once.")
+        raise _line_error(recovered_id(line), INVALID_REQUEST, "Too many lists, objects or values; send less at once.")
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError:
-        raise _refused(line) from None
+        raise _invalid_message(line) from None
     if isinstance(message, JSONRPCNotification) and "id" in from_json(line):
-        raise _refusal(None, INVALID_REQUEST, "The id of a request must be a string or an integer.")
+        raise _line_error(None, INVALID_REQUEST, "The id of a request must be a string or an integer.")
     if b"NaN" in line or b"Infinity" in line:
         _refuse_what_is_not_json(line)
     return message
 
 
-def _refused(line: bytes) -> Refused:
+def _invalid_message(line: bytes) -> Refused:
     try:
         value = from_json(line)
     except ValueError as error:  # its text names the fault and its place, not what stands there
-        return _refusal(recovered_id(line), PARSE_ERROR, f"Not valid JSON in UTF-8: {error}.")
+        return _line_error(recovered_id(line), PARSE_ERROR, f"Not valid JSON in UTF-8: {error}.")
     if isinstance(value, list):
-        return _refusal(None, INVALID_REQUEST, "MCP has no batches: send one message per line.")
+        return _line_error(None, INVALID_REQUEST, "MCP has no batches: send one message per line.")
     id_ = value.get("id") if isinstance(value, dict) else None
     usable = isinstance(id_, int | str) and not isinstance(id_, bool)
-    return _refusal(
+    return _line_error(
         id_ if usable else None, INVALID_REQUEST, 'Not a JSON-RPC 2.0 message ("jsonrpc":"2.0", method, …).'
     )
 
 
 def _refuse_what_is_not_json(line: bytes) -> None:
     def refuse(name: str) -> None:
-        raise _refusal(recovered_id(line), PARSE_ERROR, f"Not valid JSON: {name} is not a JSON number.")
+        raise _line_error(recovered_id(line), PARSE_ERROR, f"Not valid JSON: {name} is not a JSON number.")
 
     with contextlib.suppress(RecursionError):
         json.loads(line, parse_constant=refuse)

@@ -90,7 +90,7 @@ def build_server(registry: ToolRegistry, more: Mapping[str, Any] | None = None) 
     )
 
 
-async def serve(
+async def serve_conversation(
     registry: ToolRegistry, conversation: Conversation, more: Mapping[str, Any] | None = None
 ) -> asyncio.Task[None]:
     """Serve until nothing more is read, and return the task of calls that may still be under way.

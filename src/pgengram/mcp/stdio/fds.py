@@ -34,14 +34,14 @@ def claim_stdio() -> StdioFds:
     """
     global _claimed
     if _claimed is None:
-        _claimed = StdioFds(_private(0, os.O_RDONLY), _private(1, os.O_WRONLY), os.getppid())
+        _claimed = StdioFds(_private_copy(0, os.O_RDONLY), _private_copy(1, os.O_WRONLY), os.getppid())
         _divert(0, os.open(os.devnull, os.O_RDONLY))
         _divert(1, _stderr_or_null())
         on_signals(lambda *_: os._exit(0))
     return _claimed
 
 
-def _private(fd: int, flags: int) -> int:
+def _private_copy(fd: int, flags: int) -> int:
     """Duplicate a standard descriptor outside the standard range, hidden from children; the null device when closed."""
     try:
         return _above_standard(fd)

@@ -99,11 +99,11 @@ def _family() -> list[psutil.Process]:
         above = psutil.Process().parent()
         while above is not None and above.pid > 1 and len(family) < MAX_ANCESTORS:
             family.append(above)
-            above = above.parent() if is_wrapper(_command(above)) else None
+            above = above.parent() if is_wrapper(_command_line(above)) else None
     return family
 
 
-def _command(process: psutil.Process) -> list[str]:
+def _command_line(process: psutil.Process) -> list[str]:
     """Return the command line of a process, or its name alone where that belongs to another user."""
     with suppress(psutil.AccessDenied):
         return list(process.cmdline()) or [str(process.name())]
