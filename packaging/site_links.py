@@ -9,9 +9,14 @@ from __future__ import annotations
 import os
 import posixpath
 import re
+import tomllib
+from pathlib import Path
 from typing import Any, Final
 
-REPOSITORY: Final = "https://github.com/pgengram/pgengram/blob/main/"
+URLS: Final = tomllib.loads(Path(__file__).parents[1].joinpath("pyproject.toml").read_text(encoding="utf-8"))[
+    "project"
+]["urls"]
+REPOSITORY: Final = f"{URLS['Repository']}/blob/main/"
 LINK: Final = re.compile(r"(?<=\]\()((?:\.\./)+[^)#\s]+)")
 
 

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import base64
+import importlib.util
 import json
 import re
+import shutil
+import subprocess
+import sys
 import tomllib
 from dataclasses import fields
 from pathlib import Path
@@ -38,18 +42,40 @@ def project() -> dict[str, Any]:
     return dict(tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"])
 
 
-def test_every_version_is_the_same() -> None:
-    server, manifest = read("server.json"), read("integrations", "mcpb", "manifest.json")
-    bundle = tomllib.loads((INTEGRATIONS / "mcpb" / "pyproject.toml").read_text(encoding="utf-8"))["project"]
-    plugin = read("integrations", "claude-code", ".claude-plugin", "plugin.json")
+def release(checkout: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    script = [sys.executable, "packaging/release.py", *words]
+    return subprocess.run(script, cwd=checkout, capture_output=True, text=True, encoding="utf-8", check=False)
 
-    assert {
-        project()["version"], server["version"], server["packages"][0]["version"], manifest["version"],
-        bundle["version"], plugin["version"],
-    } == {__version__}  # fmt: skip
-    pinned = f"{project()['name']}=={__version__}"
-    assert bundle["dependencies"] == [pinned]
-    assert manifest["server"]["mcp_config"]["args"][-1] == pinned
+
+def test_every_version_and_every_name_of_the_repository_is_the_same() -> None:
+    told = release(ROOT, "check", "v0.0.0").stderr
+
+    assert told == f"The tag is v0.0.0, the version {__version__}.\n"
+
+
+def test_a_release_has_its_version_and_its_repository_in_every_file_and_its_notes_from_the_changelog(
+    tmp_path: Path,
+) -> None:
+    spec = importlib.util.spec_from_file_location("release", ROOT / "packaging" / "release.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(script)
+    for file in {*script.VERSIONS, *script.REPOSITORIES, "packaging/release.py", "CHANGELOG.md"}:
+        (tmp_path / file).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / file, tmp_path / file)
+
+    assert release(tmp_path, "name", "fern/hollow").returncode == 0
+    assert release(tmp_path, "prepare", "7.8.9rc1").returncode == 0
+
+    assert release(tmp_path, "check", "v7.8.9rc1").returncode == 0
+    assert release(tmp_path, "check", "v7.8.9").returncode == 1
+    everything = "".join((tmp_path / file).read_text(encoding="utf-8") for file in script.REPOSITORIES)
+    assert everything.count("fern/hollow") == 9
+    assert "pgengram/pgengram" not in everything
+    assert "### Added" in release(tmp_path, "notes").stdout
+    (tmp_path / "server.json").write_text((tmp_path / "server.json").read_text().replace("7.8.9rc1", "7.8.8", 1))
+    assert "server.json" in release(tmp_path, "check", "v7.8.9rc1").stderr
 
 
 def test_the_registrys_entry_is_short_enough_and_the_readme_bears_its_name() -> None:

@@ -82,8 +82,23 @@ def test_what_a_workflow_installs_from_elsewhere_is_bounded() -> None:
     assert all(re.fullmatch(r"@?[\w/-]+@\d+\.\d+\.\d+", word) for word in npm), npm
 
 
+def test_only_a_tag_is_published_and_only_after_its_wheel_ran_on_every_platform() -> None:
+    [jobs] = [workflow["jobs"] for workflow in parsed() if workflow["name"] == "release"]
+    [platforms] = [workflow["jobs"]["embedded"] for workflow in parsed() if workflow["name"] == "ci"]
+    rights = {name: job.get("permissions", {}) for name, job in jobs.items()}
+
+    assert jobs["publish"]["if"] == "github.ref_type == 'tag'"
+    assert {"build", "audit", "wheel"} <= {*jobs["publish"]["needs"]}
+    assert jobs["wheel"]["strategy"]["matrix"]["os"] == platforms["strategy"]["matrix"]["os"]
+    assert [name for name, granted in rights.items() if "id-token" in granted] == ["publish"]
+    assert jobs["publish"]["environment"] == "pypi"
+    assert not any("checkout" in step.get("uses", "") for step in jobs["publish"]["steps"]), (
+        "its code would have our rights"
+    )
+
+
 def test_the_pins_are_audited_listed_and_checked_by_the_workflow() -> None:
-    [jobs] = [workflow["jobs"] for workflow in parsed() if "audit" in workflow["jobs"]]
+    [jobs] = [workflow["jobs"] for workflow in parsed() if workflow["name"] == "ci"]
     runs = {name: "\n".join(step.get("run", "") for step in job["steps"]) for name, job in jobs.items()}
 
     assert "pip-audit --strict --require-hashes --disable-pip --requirement constraints.txt" in runs["audit"]
