@@ -43,10 +43,9 @@ USUAL = "usual"  # the profile of hypothesis for every other run
 MOST_WORKERS = 6  # each has a PostgreSQL of its own
 IN_MEMORY = Path("/dev/shm")  # where Linux has a file system without a disk
 ROOM = 4 << 30  # bytes to be free in it
-# Whose tests take longest, in this order.
-LONG = (
-    "faults", "postgres", "ui", "embedders", "http", "scale", "hooks", "journeys", "hostile", "maintenance", "protocol", "transfer",
-)  # fmt: skip
+# Folders whose tests mostly wait for processes and disks, and those that compute; in each the longest files first, the shortest last.
+WAITING = ("faults", "postgres", "scale", "journeys", "protocol", "http", "hooks")
+COMPUTING = ("ui", "tools", "store", "embedders", "maintenance", "search", "hostile", "transfer", "compat")
 
 gc.disable()  # until all tests are collected: of all that is imported and made until then, nothing goes away
 
@@ -68,17 +67,23 @@ hypothesis.settings.load_profile(USUAL)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Take one worker more than there are processors, as many tests wait for others' processes; none for one file alone."""
+    """Take two workers more than there are processors, as half of the tests wait for others; none for one file alone."""
     files = {argument.partition("::")[0] for argument in config.args}
     if len(files) == 1 and os.path.isfile(files.pop()):
         return 0
-    return min((os.cpu_count() or 1) + 1, MOST_WORKERS)
+    return min((os.cpu_count() or 1) + 2, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Begin with the folders whose tests take longest, so that no worker is left with them in the end; see also `shapes`."""
-    rank = {name: place for place, name in enumerate(LONG)}
-    items.sort(key=lambda item: rank.get(item.path.parent.name, len(rank)))
+    """Mix files that wait with files that compute, so that the processors are busy to the end; see also `shapes`."""
+    position: dict[Path, float] = {}
+    files = list(dict.fromkeys(item.path for item in items))
+    waiting = [file for folder in WAITING for file in files if file.parent.name == folder]
+    computing = [file for folder in COMPUTING for file in files if file.parent.name == folder]
+    computing += [file for file in files if file not in waiting and file not in computing]
+    for group in (waiting, computing):
+        position |= {file: place / len(group) for place, file in enumerate(group)}
+    items.sort(key=lambda item: position[item.path])
     shapes.skip_what_is_not_there(items)
 
 

@@ -269,7 +269,8 @@ def shown() -> dict[int, list[Shown]]:
     """Return the tests that show each capability, in the order of files and lines."""
     found: dict[int, list[Shown]] = defaultdict(list)
     for path in sorted(TESTS.rglob("test_*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        text = path.read_text(encoding="utf-8")
+        for node in ast.parse(text).body if "mark.shows(" in text else []:
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
                 for number in _numbers(node):
                     found[number].append(Shown(path.relative_to(TESTS.parent).as_posix(), node.name))

@@ -1,4 +1,4 @@
-"""Starts `python -m pgengram` in tests by forking an interpreter that has imported its libraries, which saves a second of processor each.
+"""Starts `python -m pgengram` and `alembic` by forking an interpreter that has imported its libraries: a second less of processor each.
 
 What is started is a real process: its pid, parent, pipes, environment, working directory, arguments, signals and end are its own, and
 `subprocess`, asyncio and the SDK wait for it as for any child. Only the imports are not done again. A start is an ordinary one where that
@@ -65,7 +65,7 @@ class _Order:
         if given["umask"] != -1 or given.get("process_group", -1) not in (-1, None) or not given["restore_signals"]:
             return None
         words = [os.fsdecode(word) for word in command]
-        ours = words[1:2] == ["-m"] and words[2:3] in (["pgengram"], [MOMENTARY])
+        ours = words[1:2] == ["-m"] and words[2:3] in (["pgengram"], ["alembic"], [MOMENTARY])
         if words[0] != sys.executable or not (ours or (words[1:2] and words[1] in scripts)):
             return None
         environment = dict(os.environ if given["env"] is None else given["env"])
