@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import tomllib
+from importlib.metadata import requires
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,13 @@ def test_every_dependency_has_a_lowest_and_a_highest_version() -> None:
 
     for one in wanted:
         assert re.fullmatch(r"[\w.-]+(\[[\w,]+\])?>=[\d.]+,<[\d.]+(; [^;]+)?", one), one
+
+
+@pytest.mark.parametrize(("bearer", "brought"), [("mcp", "python-multipart"), ("uvicorn", "h11")])
+def test_what_is_used_with_another_library_comes_with_it(bearer: str, brought: str) -> None:
+    wanted = [one for one in requires(bearer) or [] if "extra ==" not in one]
+
+    assert any(re.fullmatch(rf"{brought}\b.*", one) for one in wanted), wanted
 
 
 def test_every_dependency_is_pinned_with_its_hashes() -> None:
