@@ -269,8 +269,8 @@ async def test_what_is_closed_or_of_another_loop_says_so(settings: Settings) -> 
 async def test_a_call_may_be_given_a_time(settings: Settings) -> None:
     async with Memory(settings) as memory:
         with pytest.raises(TimedOut, match="1e-06"):
-            await memory.within(1e-6).search("bees")
-        assert (await memory.within(PATIENCE_S).search("bees")).count == 0
+            await memory.with_timeout(1e-6).search("bees")
+        assert (await memory.with_timeout(PATIENCE_S).search("bees")).count == 0
         assert issubclass(TimedOut, TimeoutError)
 
 

@@ -306,7 +306,7 @@ class Question(Filters):
         Field(description="turns: also what was said, word for word, as a list of its own."),
     ] = []
 
-    def within(self, start: datetime, end: datetime, utc_offset: timedelta) -> Self:
+    def narrowed_to(self, start: datetime, end: datetime, utc_offset: timedelta) -> Self:
         """Return this question as the list of what happened in a time, the latest first.
 
         Args:
@@ -314,9 +314,9 @@ class Question(Filters):
             end: before it.
             utc_offset: how far the clock is ahead of UTC.
         """
-        earlier, later = max(utc_offset, timedelta()), max(-utc_offset, timedelta())
-        since = start - min(earlier, start - f.FIRST_MOMENT)
-        until = end - timedelta(microseconds=1) + min(later, f.LAST_MOMENT - end)
+        before, after = max(utc_offset, timedelta()), max(-utc_offset, timedelta())
+        since = start - min(before, start - f.FIRST_MOMENT)
+        until = end - timedelta(microseconds=1) + min(after, f.LAST_MOMENT - end)
         made = self.model_copy(update={"since": since, "until": until, "sort": "occurred"})
         made._days = (start, end, utc_offset) if utc_offset else None
         return made

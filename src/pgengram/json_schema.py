@@ -93,8 +93,8 @@ def _may_be_null(schema: Schema) -> bool:
     return not (schema.keys() - {"title", "description"}) or _NULL in schema.get("anyOf", ()) or schema == _NULL
 
 
-# What every schema dialect of function calling has; Gemini's, a part of OpenAPI 3.0, refuses all tools of a server with one that
-# it does not know.
+# What every schema dialect of function calling has; Gemini's, a part of OpenAPI 3.0, refuses all tools of a server with
+# one that it does not know.
 _PORTABLE: Final = frozenset(
     {"type", "description", "enum", "default", "format", "items", "properties", "required", "pattern", "minimum", "maximum",
      "minItems", "maxItems", "minLength", "maxLength"}

@@ -38,7 +38,8 @@ class Settings:
     data_dir: str = _setting("", "Folder of the embedded PostgreSQL. Empty: the usual per-user data folder.")
     embedder: str = _setting(
         "builtin:",
-        "For a new store: `builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`; or `none:` for text search only.",
+        "For a new store: `builtin:`, `onnx:FOLDER`, `openai+http(s)://host/v1#model`; or `none:` for "
+        "text search only.",
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
     namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
@@ -67,8 +68,8 @@ class Settings:
     )
     backup_days: str = _setting(
         "",
-        "How many daily backups are kept in the folder `backups` of the data folder, and besides the last of each of four "
-        "weeks; 0 makes none. Empty: 7 of the embedded PostgreSQL, 0 of one of your own.",
+        "How many daily backups are kept in the folder `backups` of the data folder, and besides the last of each of "
+        "four weeks; 0 makes none. Empty: 7 of the embedded PostgreSQL, 0 of one of your own.",
     )
     log_level: str = _setting(
         "WARNING",

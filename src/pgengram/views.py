@@ -291,5 +291,5 @@ def replaced_view(row: dict[str, Any]) -> Shown:
 
 def stated(row: Mapping[str, Any]) -> datetime:
     """Return when a memory was stated last: when it was stored, or changed or confirmed since."""
-    told: datetime = row["last_confirmed_at"] or row["created_at"]
-    return told
+    at: datetime = row["last_confirmed_at"] or row["created_at"]
+    return at

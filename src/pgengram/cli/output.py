@@ -130,7 +130,8 @@ def print_found(
 
 
 def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> None:
-    """Print the hits of a search, best first, without those that hardly fit unless all are wanted; and turns that match.
+    """Print the hits of a search, best first, without those that hardly fit unless all are wanted; and turns that
+    match.
 
     Where nothing fits, the nearest few are shown as such.
     """
@@ -230,8 +231,8 @@ def _is_told(name: str, value: Any, memory: Mapping[str, Any]) -> bool:
 def dated(moment: str) -> str:
     """Return a moment as a person reads it: the day and time here, and how long ago."""
     at = datetime.fromisoformat(moment)
-    told, relative = exact(at), ago(at)
-    return told if told.startswith(relative) else f"{told} ({relative})"
+    absolute, relative = exact(at), ago(at)
+    return absolute if absolute.startswith(relative) else f"{absolute} ({relative})"
 
 
 def _field(name: str, value: Any) -> str:

@@ -38,8 +38,8 @@ SHA256: Final[Mapping[str, Mapping[str, str]]] = {
 # Another one for any change of a vector.
 NAME: Final = f"all-MiniLM-L6-v2+multilingual-e5-small@9b700b6b9022-{LEXICONS[:4]}"
 DIMENSIONS: Final = 384
-# A short memory in another language also has something of the vector of its words in English. In Chinese, where they are cut
-# out of a text without spaces and many have several meanings, that was no gain.
+# A short memory in another language also has something of the vector of its words in English. In Chinese, where they
+# are cut out of a text without spaces and many have several meanings, that was no gain.
 WEIGHT_IN_ENGLISH: Final = 0.4
 NOT_IN_ENGLISH: Final = frozenset(("zh",))
 REINSTALL: Final = "Reinstall pgengram: the files of its built-in embedding model are damaged or incomplete."

@@ -1,7 +1,7 @@
 """Models of a hub such as huggingface.co, brought into a folder.
 
-One revision, each file checked by its hash, resumed where it broke off. huggingface_hub does neither: it drops what a broken
-download has brought, and compares sizes (2.4.0).
+One revision, each file checked by its hash, resumed where it broke off. huggingface_hub does neither: it drops what a
+broken download has brought, and compares sizes (2.4.0).
 """
 
 from __future__ import annotations

@@ -7,15 +7,17 @@ async with Memory(namespace="notes") as memory:
         print(hit["score"], hit["content"])
 ```
 
-[An example that runs](../../examples/remember_and_ask.py). A front of the same manager that assistants call: the same checks,
-the same errors (`pgengram.errors`), the same answers. But arguments mean what they say: what an assistant may write loosely, such
-as an importance of 7 or an unknown kind, raises `InvalidInput` here, and a type checker refuses a misspelt argument or key.
+[An example that runs](../../examples/remember_and_ask.py). A front of the same manager that assistants call: the same
+checks, the same errors (`pgengram.errors`), the same answers. But arguments mean what they say: what an assistant may
+write loosely, such as an importance of 7 or an unknown kind, raises `InvalidInput` here, and a type checker refuses a
+misspelt argument or key.
 
 ## Many people, one program
 
-`Memory` is for one namespace. A program that keeps the memories of many opens one `Pgengram`, with one pool of connections and one
-model for all of them, and asks it for a namespace when it needs one; that costs nothing. Fifty people at once took 8 connections and
-1.22 times the memory of one (`python benchmarks/users.py`); a `Memory` for each of ten took 40, and 2.87 times. With FastAPI:
+`Memory` is for one namespace. A program that keeps the memories of many opens one `Pgengram`, with one pool of
+connections and one model for all of them, and asks it for a namespace when it needs one; that costs nothing. Fifty
+people at once took 8 connections and 1.22 times the memory of one (`python benchmarks/users.py`); a `Memory` for each
+of ten took 40, and 2.87 times. With FastAPI:
 
 ```python
 @asynccontextmanager
@@ -31,8 +33,8 @@ async def search(request: Request, user: CurrentUser, question: str) -> list[Hit
 
 ## Without `async`
 
-An object belongs to the event loop of its first call, so keep one loop for all calls; in another, such as that of a second
-`asyncio.run`, a call raises `Misused`.
+An object belongs to the event loop of its first call, so keep one loop for all calls; in another, such as that of a
+second `asyncio.run`, a call raises `Misused`.
 
 ```python
 import asyncio
@@ -46,13 +48,13 @@ with asyncio.Runner(loop_factory=event_loop) as runner:
     runner.run(memory.close())
 ```
 
-A notebook has a loop that is always the same: open `memory = Memory()` in one cell, and `await memory.search("bees")` in any other.
-`event_loop` matters on Windows, where psycopg cannot use the default one.
+A notebook has a loop that is always the same: open `memory = Memory()` in one cell, and `await memory.search("bees")`
+in any other. `event_loop` matters on Windows, where psycopg cannot use the default one.
 
 ## Time-outs
 
-`timeout_s` bounds every call of an object, and `memory.within(2)` those made through it; a call that takes longer is cancelled and
-raises `TimedOut`. `asyncio.timeout` works as well. `connect_timeout_s` bounds the wait for a connection.
+`timeout_s` bounds every call of an object, and `memory.with_timeout(2)` those made through it; a call that takes longer is
+cancelled and raises `TimedOut`. `asyncio.timeout` works as well. `connect_timeout_s` bounds the wait for a connection.
 """
 
 from __future__ import annotations

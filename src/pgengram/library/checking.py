@@ -1,4 +1,6 @@
-"""Checks what a program says against the annotations of the method that it calls, exactly: nothing is read as something else."""
+"""Checks what a program says against the annotations of the method that it calls, exactly: nothing is read as something
+else.
+"""
 
 from __future__ import annotations
 

@@ -37,8 +37,8 @@ _new_memory: Final = Reader(NewMemory, liberal=False)
 class Memory:
     """One namespace's memories. Use it as an asynchronous context manager, or call `close` at the end.
 
-    The first call starts the database; opening costs nothing. Any number of tasks of one event loop can share one object.
-    A program that serves many people opens one `Pgengram` instead, and asks it for the memories of each.
+    The first call starts the database; opening costs nothing. Any number of tasks of one event loop can share one
+    object. A program that serves many people opens one `Pgengram` instead, and asks it for the memories of each.
 
     Args:
         settings: which store and namespace to use; by default those of the environment, as for the server.
@@ -72,8 +72,8 @@ class Memory:
         """Return the memories of a namespace in a store that somebody else opens and closes."""
         return cls.__new__(cls)._set(engine, namespace, timeout_s, owns=False)
 
-    def within(self, timeout_s: float | None) -> Self:
-        """Return the same memories for calls that may take another time: `await memory.within(2).search("tea")`."""
+    def with_timeout(self, timeout_s: float | None) -> Self:
+        """Return the same memories for calls that may take another time: `await memory.with_timeout(2).search("tea")`."""
         return self._of(self._engine, self.namespace, timeout_s)
 
     async def __aenter__(self) -> Self:

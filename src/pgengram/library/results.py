@@ -197,7 +197,8 @@ class StoredMany:
 @dataclass(frozen=True)
 class Found:
     """Hits, best first. `evidence` says how well they fit; `total` is known for lists and counts; `next_cursor` is the
-    way to the next page, where there is one; `degraded` if there is no embedder; `turns` is what was said in conversations, where it was asked for.
+    way to the next page, where there is one; `degraded` if there is no embedder; `turns` is what was said in
+    conversations, where it was asked for.
     """
 
     results: list[Hit]

@@ -1,4 +1,5 @@
-"""How old a PostgreSQL is: each minor release repairs what is known to be wrong with the ones before, security included.
+"""How old a PostgreSQL is: each minor release repairs what is known to be wrong with the ones before, security
+included.
 
 What has been released is in `newest_minors.json`, as no program of a user's asks the network for it; the maintainers'
 `packaging/postgres/minors.py` keeps that up.

@@ -109,7 +109,7 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
         return question, None
     period = found[0].period
     if period.start <= by_clock(now) and _asks_for_time_alone(question, found):
-        question = question.within(max(period.start, FIRST_MOMENT), period.end, _offset(now))
+        question = question.narrowed_to(max(period.start, FIRST_MOMENT), period.end, _offset(now))
     return question, ", ".join(dict.fromkeys(str(one.period) for one in found))
 
 

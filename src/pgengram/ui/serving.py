@@ -31,8 +31,8 @@ log = logging.getLogger(__name__)
 
 
 def bound(port: int) -> list[socket.socket]:
-    """Return sockets of this machine alone at a port, 0 for any free one: of both its addresses, since a browser that is
-    given a name tries both.
+    """Return sockets of this machine alone at a port, 0 for any free one: of both its addresses, since a browser that
+    is given a name tries both.
 
     Raises:
         OSError: another program has the port.

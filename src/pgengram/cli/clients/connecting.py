@@ -111,7 +111,8 @@ async def connect(
     if elsewhere:
         raise InvalidInput(
             f"{chosen.title} is not installed in this Linux, and on Windows it doesn't read {chosen.path()}.",
-            f"`pgengram connect {chosen.name} --print` shows the entry for its settings on Windows, or install pgengram there.",
+            f"`pgengram connect {chosen.name} --print` shows the entry for its settings on Windows, or install pgengram "
+            "there.",
         )
     if folder is not None and c.secrets_of(entry):
         raise InvalidInput(
@@ -343,8 +344,8 @@ async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
         yield (
             client.title,
             False,
-            f"{name} was connected, and is no longer in {path}: {client.title} or another program has rewritten that file",
-            f"Quit {client.title} completely and run {again}; `pgengram disconnect {client.name}` if you removed it yourself.",
+            f"{name} was connected, and is no longer in {path}: {client.title} or another program has rewritten it",
+            f"Quit {client.title} completely and run {again}; `pgengram disconnect {client.name}` if you removed it.",
         )
     for client in c.CLIENTS.values():
         stale = client.unpackaged()

@@ -101,7 +101,8 @@ def _vectors(totals: Mapping[str, Any], vectors: Mapping[str, Any]) -> Iterator[
 def _conversations(state: Mapping[str, Any]) -> str:
     if not state["kept"]:
         return "not kept"
-    return f"those of hooks kept for {state['keep_days']} days, imported ones until you erase them; {state['conversations']:,} so far"
+    kept = f"those of hooks kept for {state['keep_days']} days, imported ones until you erase them"
+    return f"{kept}; {state['conversations']:,} so far"
 
 
 def _table(title: str, rows: Any) -> Table:

@@ -89,8 +89,8 @@ async def upgrade(as_json: AsJson = False) -> None:
 
 @command
 async def migrate(as_json: AsJson = False) -> None:
-    """A server updates the schema by itself when it starts. This also takes back the rights that other roles than its own
-    have been given on the tables.
+    """A server updates the schema by itself when it starts. This also takes back the rights that other roles than its
+    own have been given on the tables.
 
     Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
     """

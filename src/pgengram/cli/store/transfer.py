@@ -164,9 +164,9 @@ async def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Conversations become turns, everything else becomes memories. A memory you already have changes only if the
-    file has a newer state of it, or you edited its exported note. Secrets are left out. You can repeat an interrupted import. The exit code is 1 if anything
-    was not imported.
+    """Conversations become turns, everything else becomes memories. A memory you already have changes only if the file
+    has a newer state of it, or you edited its exported note. Secrets are left out. You can repeat an interrupted
+    import. The exit code is 1 if anything was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`

@@ -1,4 +1,5 @@
-"""Keys that a text does not hold in one piece: wrapped by a terminal, split by a space, or full of invisible characters.
+"""Keys that a text does not hold in one piece: wrapped by a terminal, split by a space, or full of invisible
+characters.
 
 What is searched is another form of the text, each character with the place that it has there: without invisible
 characters, full-width letters as plain ones; and from each prefix of a key on, the pieces that may belong to it, put
@@ -27,7 +28,8 @@ _START: Final = re.compile(r"(?<![A-Za-z0-9_+/.~-])[A-Za-z0-9]")  # of a piece, 
 _SHORT: Final = 4  # characters that show something of a key
 _FULL_LINE: Final = 12  # characters of the narrowest line that wraps a key
 _MOST_PIECES: Final = 40  # lines of the longest key
-# What stands between two pieces of one key: spaces and line ends, quotes and boxes around lines, a backslash before one.
+# What stands between two pieces of one key: spaces and line ends, quotes and boxes around lines, a backslash before
+# one.
 _GAP: Final = re.compile(r"[\s\\>|│┃║\"'`+,]{1,80}")
 
 
@@ -39,8 +41,8 @@ class Rewritten(NamedTuple):
 
 
 def without_invisible(text: str) -> Rewritten | None:
-    """Return a text as it is read, without what nobody sees and with plain letters for full-width ones; None if it is the
-    same.
+    """Return a text as it is read, without what nobody sees and with plain letters for full-width ones; None if it is
+    the same.
     """
     if text.isascii() or not (rare := set(_RARE.findall(text))):
         return None
@@ -75,8 +77,8 @@ def pieces_from(text: str, place: int, prefix: str) -> Iterator[Rewritten]:
 
 
 def put_together(text: str, begin: int, end: int) -> Iterator[Iterator[Rewritten]]:
-    """Give what may be keys of several pieces that begin in a word, also behind what announces one: of a key that is known
-    by something in its midst, no piece alone tells that it is one.
+    """Give what may be keys of several pieces that begin in a word, also behind what announces one: of a key that is
+    known by something in its midst, no piece alone tells that it is one.
 
     Args:
         text: what may hold the key.

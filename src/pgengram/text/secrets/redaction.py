@@ -1,9 +1,9 @@
 """Passwords, keys, tokens and card numbers in text: found by their shape, and by what stands before them.
 
-Three ways, from sure to unsure. A *key with a prefix of its own* (`ghp_…`) is known by its shape alone, which is data in
-the format of gitleaks' rules, and also where it is wrapped or split. A *value after an announcing word* (`password: …`,
-`api_key=…`) is judged: by its characters, by its entropy, and by whether it looks like a placeholder, a path, or code. A
-*card number* must have a card's first digits and grouping, and Luhn's check digit (ISO 7812-1).
+Three ways, from sure to unsure. A *key with a prefix of its own* (`ghp_…`) is known by its shape alone, which is data
+in the format of gitleaks' rules, and also where it is wrapped or split. A *value after an announcing word* (`password:
+…`, `api_key=…`) is judged: by its characters, by its entropy, and by whether it looks like a placeholder, a path, or
+code. A *card number* must have a card's first digits and grouping, and Luhn's check digit (ISO 7812-1).
 
 Ordinary notes cost little: keys with a prefix are looked for only in the text's long words, of which prose has few, and
 only if one holds the prefix. Rules are loaded, and each expression compiled, when first needed.
@@ -69,7 +69,9 @@ def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
 
 
 def _first_found(forms: Iterator[Rewritten], patterns: Collection[Pattern] = ()) -> list[Found]:
-    """Return the keys that the first form of a text that holds any begins with; of any sort where no patterns are given."""
+    """Return the keys that the first form of a text that holds any begins with; of any sort where no patterns are
+    given.
+    """
     from pgengram.text.secrets.rules import worth_trying
 
     for form in forms:

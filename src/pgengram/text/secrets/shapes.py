@@ -33,7 +33,8 @@ class Pattern:
     """What one sort of secret looks like.
 
     keywords: a text without any of them (in lower case) holds no such secret; shape: group `secret`, else the whole
-        match, is the secret; judge: has the last word; anchored: the shape begins where a keyword stands; spaced: it may hold
+        match, is the secret; judge: has the last word; anchored: the shape begins where a keyword stands; spaced: it
+        may hold
     spaces, or be shorter than a long word.
     """
 

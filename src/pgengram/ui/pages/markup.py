@@ -21,7 +21,8 @@ LEAST_STEM: Final = 3
 ENDINGS: Final = ("ingly", "edly", "ations", "ation", "ings", "ing", "ies", "ic", "ed", "es", "ly", "y", "s", "e")
 NAMES_FILE: Final = re.compile(r"\S*[./]\w")  # a message that begins with the name of a file, which stays as it is
 MARKS: Final = re.compile(
-    r"^ {0,3}(?:#{1,6} +|[-*+>] +(?:\[[ xX]\] +)?|(?:```|~~~).*$)|^ *\|(?: *:?-+:? *\|)+ *$|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)",
+    r"^ {0,3}(?:#{1,6} +|[-*+>] +(?:\[[ xX]\] +)?|(?:```|~~~).*$)|^ *\|(?: *:?-+:? *\|)+ *$"
+    r"|\*\*|`|(?<!\w)\*(?=\S)|(?<=\S)\*(?!\w)",
     re.MULTILINE,
 )
 ROW: Final = re.compile(r"^ *\|(.*)\| *$", re.MULTILINE)  # of a table

@@ -61,9 +61,9 @@ class OverviewPages(PageApplication):
             raise InvalidInput("Say what the page is about: a project, a tag or a name.")
         name = given[what].strip()
         memories, more = await self.views.about(what, name)
-        told = sorted(map(subjects.told_at, memories))
+        days = sorted(map(subjects.stated_at, memories))
         shown: dict[str, Any] = {"name": name, "memories": memories, "more": more}
-        shown |= {"first": told[0] if told else "", "last": told[-1] if told else ""}
+        shown |= {"first": days[0] if days else "", "last": days[-1] if days else ""}
         shown |= {"account": subjects.sections(memories), "changed": subjects.changed_lately(memories)}
         shown |= {"open": await self.views.questions_about({one["id"] for one in memories})}
         asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}

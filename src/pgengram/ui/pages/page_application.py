@@ -123,7 +123,8 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES, "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
+            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES,
+            "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed,
             "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,

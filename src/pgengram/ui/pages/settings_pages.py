@@ -52,8 +52,8 @@ class SettingsPages(PageApplication):
         if older and "sure" not in fields and days < (await kept.state())["keep_days"]:
             return await self._settings(asked={"keeps": keeps, "keep_days": days, "older": older})
         await kept.set_keeping(keeps=keeps, keep_days=days)
-        told = f"Conversations are kept for {days:,} {'day' if days == 1 else 'days'} from now on"
-        return self._then("/settings", told if keeps else "Conversations are no longer kept")
+        period = f"Conversations are kept for {days:,} {'day' if days == 1 else 'days'} from now on"
+        return self._then("/settings", period if keeps else "Conversations are no longer kept")
 
     async def back_up(self, request: Request) -> Response:
         """Begin to make a backup."""

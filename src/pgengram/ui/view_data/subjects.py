@@ -25,7 +25,7 @@ SECTIONS: Final[dict[str, frozenset[str]]] = {
 MOST_CHANGED: Final = 5
 
 
-def told_at(one: Mapping[str, str]) -> str:
+def stated_at(one: Mapping[str, str]) -> str:
     """Return when something happened, or else was stored."""
     return one.get("occurred_at") or one["created_at"]
 
@@ -35,7 +35,7 @@ def sections(memories: Sequence[Shown]) -> dict[str, list[Shown]]:
     found: dict[str, list[Shown]] = {}
     for title, kinds in SECTIONS.items():
         mine = [one for one in memories if (one.get("kind") or one["type"]) in kinds]
-        newest = sorted(mine, key=told_at, reverse=True)
+        newest = sorted(mine, key=stated_at, reverse=True)
         if mine:
             found[title] = newest if title == "What happened" else sorted(newest, key=lambda one: -one["importance"])
     return found

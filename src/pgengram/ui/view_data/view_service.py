@@ -298,8 +298,8 @@ class ViewService:
 
     def still_open(self, reviewed: Reviewed, name: str) -> int:
         """Return how many findings of a name there are, without those that somebody has answered."""
-        told = sum(one["finding"] == name for one in reviewed.findings)
-        return int(reviewed.found[name] - told + len(self.findings(reviewed, name)))
+        listed = sum(one["finding"] == name for one in reviewed.findings)
+        return int(reviewed.found[name] - listed + len(self.findings(reviewed, name)))
 
     async def preview(self, step: str) -> str:
         """Return the key of what a step, as JSON, would change; nothing is changed."""
