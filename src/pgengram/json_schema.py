@@ -36,10 +36,7 @@ class FlatJsonSchema(GenerateJsonSchema):
     def _flat(self, schema: Schema, inside: tuple[str, ...]) -> Schema:
         node = {key: value for key, value in schema.items() if key not in ("title", "$defs", "discriminator")}
         if reference := node.pop("$ref", None):
-            name = reference.rpartition("/")[2]
-            if name in inside:
-                raise TypeError(f"{name} contains itself, which a flat schema cannot say")
-            return {**self._flat(self._definitions[name], (*inside, name)), **self._flat(node, inside)}
+            return {**self._referred(reference.rpartition("/")[2], inside), **self._flat(node, inside)}
         if options := node.pop("anyOf", None):
             return {
                 **self._choice([self._flat(one, inside) for one in options if one != _NULL]),
@@ -56,6 +53,11 @@ class FlatJsonSchema(GenerateJsonSchema):
             if isinstance(node.get(key), dict):
                 node[key] = self._element(node[key], inside)
         return node
+
+    def _referred(self, name: str, inside: tuple[str, ...]) -> Schema:
+        if name in inside:
+            raise TypeError(f"{name} contains itself, which a flat schema cannot say")
+        return self._flat(self._definitions[name], (*inside, name))
 
     def _drop_the_obvious(self, node: Schema) -> None:
         """Drop empty defaults and false, any default of an answer, and what JSON Schema assumes anyway."""

@@ -83,12 +83,11 @@ class Settings:
             raise InvalidInput(
                 f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, optionally followed by ,json."
             )
-        if self.compat and self.compat not in COMPAT:
+        if self.compat not in ("", *COMPAT):
             raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
-        if self.secrets not in SECRETS:
-            raise InvalidInput(f"PGENGRAM_SECRETS must be one of {', '.join(SECRETS)}.")
-        if self.answers not in ANSWERS:
-            raise InvalidInput(f"PGENGRAM_ANSWERS must be one of {', '.join(ANSWERS)}.")
+        for name, allowed in (("secrets", SECRETS), ("answers", ANSWERS)):
+            if getattr(self, name) not in allowed:
+                raise InvalidInput(f"{PREFIX}{name.upper()} must be one of {', '.join(allowed)}.")
         if self.backup_days and (not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS):
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
         unknown = self.toolset_names - {*TOOLSETS, *TOOLSETS_BY_NAME_ONLY, ESSENTIAL}

@@ -34,7 +34,7 @@ class Command(TyperCommand):
         return [self.options_metavar or "", *_arguments(self.get_params(ctx))]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Name arguments as the usage does, and the values of options in capitals, where typer writes Python's types."""
+        """Name arguments as the usage does, and values of options in capitals, where typer writes Python's types."""
         for title, kind, named in (("Arguments", "argument", _argument), ("Options", "option", _option)):
             records = [one.get_help_record(ctx) for one in self.get_params(ctx) if one.param_type_name == kind]
             if lines := [(named(name), text) for name, text in filter(None, records)]:

@@ -143,6 +143,11 @@ def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> No
     print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
     if left := len(hits) - len(shown):
         say(f"{left:,} more hardly fit{'s' if left == 1 else ''}: --all")
+    _print_turns(found)
+
+
+def _print_turns(found: Mapping[str, Any]) -> None:
+    """Print the turns of conversations that match, or how many there are."""
     for turn in found.get("turns") or []:
         screen.print(Text.assemble((f"{turn['date']} {turn['role']} ", "dim"), one_line(turn["text"])))
     if matching := found.get("turns_match"):
@@ -179,16 +184,23 @@ def print_stored(stored: Mapping[str, Any]) -> None:
         say_undo("restore", *replaced)
     if kept := stored.get("kept_as_stored"):
         say(f"Kept as stored: {', '.join(kept)}. To change it: pgengram edit {id_}")
-    near = stored.get("near_duplicates") or []
+    _print_similar(stored, id_)
+
+
+def _print_similar(stored: Mapping[str, Any], id_: str) -> None:
+    """Print which memories say nearly the same as a new one, and which it may replace."""
+    alike: list[Mapping[str, Any]] = []
+    older: list[Mapping[str, Any]] = []
+    for row in stored.get("near_duplicates") or []:
+        (older if row.get("possible_conflict") else alike).append(row)
+    older += stored.get("may_replace") or []
     for title, rows in (
-        ("Nearly the same:", [row for row in near if not row.get("possible_conflict")]),
+        ("Nearly the same:", alike),
         ("Something like it was forgotten:", stored.get("previously_corrected") or []),
+        ("This may replace:", older),
     ):
         for row in rows:
             say(f"{title} {_in_a_line(row)}")
-    older = [row for row in near if row.get("possible_conflict")] + (stored.get("may_replace") or [])
-    for row in older:
-        say(f"This may replace: {_in_a_line(row)}")
     if older:
         say(f"If so: pgengram forget {' '.join(short(row['id']) for row in older)} --replaced-by {id_}")
 

@@ -221,8 +221,9 @@ def _remote(listed: Mapping[str, Any]) -> RemoteFile:
 def _graph(choice: Choice, there: Mapping[str, RemoteFile]) -> list[str]:
     """Return the paths of the ONNX graph and, where they lie beside it, of its weights."""
     patterns = MODEL_FILES if choice.file is None else (choice.file,)
-    graph = next((path for pattern in patterns for path in sorted(there) if fnmatch(path, pattern)), None)
-    if graph is None or not all(PART_OF_PATH.fullmatch(part) for part in graph.split("/")):
+    fitting = (path for pattern in patterns for path in sorted(there) if fnmatch(path, pattern))
+    graph = next(fitting, "")
+    if not all(map(PART_OF_PATH.fullmatch, graph.split("/"))):
         known = ", ".join(path for path in sorted(there) if path.endswith(".onnx")) or "none"
         raise InvalidInput(
             f"{choice.name} has no {choice.file or 'model.onnx'}.", f"Its ONNX files: {known}. Name one with --file."

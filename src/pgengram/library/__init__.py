@@ -53,8 +53,9 @@ in any other. `event_loop` matters on Windows, where psycopg cannot use the defa
 
 ## Time-outs
 
-`timeout_s` bounds every call of an object, and `memory.with_timeout(2)` those made through it; a call that takes longer is
-cancelled and raises `TimedOut`. `asyncio.timeout` works as well. `connect_timeout_s` bounds the wait for a connection.
+`timeout_s` bounds every call of an object, and `memory.with_timeout(2)` those made through it; a call that takes longer
+is cancelled and raises `TimedOut`. `asyncio.timeout` works as well. `connect_timeout_s` bounds the wait for a
+connection.
 """
 
 from __future__ import annotations

@@ -104,7 +104,7 @@ class Described(DetailGiven, total=False):
 
 @as_declared
 class New(Described, total=False):
-    """Further fields of a new memory; `embedding` is a vector of one's own, of the length that the store's model has."""
+    """Further fields of a new memory; `embedding` is a vector of your own, as long as those of the store's model."""
 
     type: f.MemoryType
     related_to: Sequence[str]

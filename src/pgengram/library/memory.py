@@ -73,7 +73,7 @@ class Memory:
         return cls.__new__(cls)._set(engine, namespace, timeout_s, owns=False)
 
     def with_timeout(self, timeout_s: float | None) -> Self:
-        """Return the same memories for calls that may take another time: `await memory.with_timeout(2).search("tea")`."""
+        """Return the same memories for calls that may take another time: `memory.with_timeout(2).search("tea")`."""
         return self._of(self._engine, self.namespace, timeout_s)
 
     async def __aenter__(self) -> Self:

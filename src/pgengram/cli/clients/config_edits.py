@@ -203,10 +203,7 @@ def _replace(path: Path, edit: Edit) -> Path | None:
         raise Conflict(f"{path}: permission denied.", HELD_OPEN)
     path.parent.mkdir(parents=True, exist_ok=True)
     earlier = [one for one in backups(path) if one.read_bytes() == edit.after]
-    backup = None
-    if edit.before is not None and edit.after is not None and not earlier and not edit.wholly_ours:
-        backup = _spare(path)
-        _fill(backup, edit.before, like=path)
+    backup = None if earlier else _backup(path, edit)
     try:
         if edit.after is None:
             path.unlink()
@@ -218,6 +215,15 @@ def _replace(path: Path, edit: Edit) -> Path | None:
         raise
     for one in {*earlier, *backups(path)[KEPT:]}:
         one.unlink()
+    return backup
+
+
+def _backup(path: Path, edit: Edit) -> Path | None:
+    """Keep what the file says, where somebody else wrote a part of it; return where."""
+    if edit.before is None or edit.after is None or edit.wholly_ours:
+        return None
+    backup = _spare(path)
+    _fill(backup, edit.before, like=path)
     return backup
 
 
@@ -308,16 +314,7 @@ def _edited(
     """Return the edit, after the new text was read again and says exactly what it should."""
     if value is None and not remove:
         return Edit(path, before, before or b"")
-    if client.form == "toml":
-        mark = BOM if text.startswith(BOM) else ""
-        after = mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
-    elif client.form == "yaml":
-        after = yaml_blocks.without_entry(text, client.holder, name)
-        after = after if value is None else _with_block(client, path, after, name, value)
-    elif remove:
-        after = jsonc.without_entry(text, (client.holder, name))
-    else:
-        after = jsonc.with_entry(text, (client.holder, name), value)
+    after = _text_after(client, path, text, name, value)
     expected = json.loads(json.dumps(_parsed(client, path, text), default=str))
     servers = expected.setdefault(client.holder, {})
     servers.pop(name, None)
@@ -330,6 +327,19 @@ def _edited(
     if {client.holder: {}, **really} != expected:
         raise Conflict(f"{path} is written in a way that cannot be edited safely.", BY_HAND)
     return Edit(path, before, after.encode())
+
+
+def _text_after(client: Client, path: Path, text: str, name: str, value: Entry | None) -> str:
+    """Return the text of a file with an entry, or without it where `value` is None."""
+    if client.form == "toml":
+        mark = BOM if text.startswith(BOM) else ""
+        return mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
+    if client.form == "yaml":
+        after = yaml_blocks.without_entry(text, client.holder, name)
+        return after if value is None else _with_block(client, path, after, name, value)
+    if value is None:
+        return jsonc.without_entry(text, (client.holder, name))
+    return jsonc.with_entry(text, (client.holder, name), value)
 
 
 def _with_block(client: Client, path: Path, text: str, name: str, value: Entry) -> str:

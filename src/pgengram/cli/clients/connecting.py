@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Annotated, Any, Final
 
 import typer
+from rich.table import Table
 from rich.text import Text
 
 from pgengram import __version__
@@ -89,12 +90,7 @@ async def connect(
     `pgengram connect claude-code --hooks`
     """
     if hooks:
-        known(hooks, KEEPING, "kind of hooks")
-        if client not in (None, ALL):
-            client = _client(str(client)).name
-        _refuse_hooks(client, folder, alone=only_print or only_link)
-        hook_configs.what_hooks_do(str(client), recall=hooks == "recall")
-        hook_configs.connecting(str(client), Settings.from_environment(), recall=False)  # refuses what cannot be done
+        _refuse_hooks(client, hooks, folder, alone=only_print or only_link)
     if client in (None, ALL):
         return _offer(name, everything=client == ALL, yes=yes, as_json=as_json)
     entry = c.own_entry(Settings.from_environment())
@@ -102,25 +98,38 @@ async def connect(
     if only_link:
         say(c.link(chosen, name, entry))
         return 0
-    elsewhere = folder is None and chosen.runs_on_windows()
     if chosen is c.ANY or only_print:
-        where = "its settings on Windows" if elsewhere else chosen.path(folder)
-        note("Most clients take this entry:" if chosen is c.ANY else f"Into {where}:")
-        say(config_edits.snippet(chosen, name, c.through_wsl(entry) if elsewhere else entry))
+        _print_entry(chosen, folder, name, entry)
         return 0
-    if elsewhere:
+    _refuse_unreachable(chosen, folder, entry)
+    code = _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)
+    return _connect_hooks(chosen, hooks, yes=yes, as_json=as_json) if hooks and not code else code
+
+
+def _print_entry(client: c.Client, folder: Path | None, name: str, entry: c.Entry) -> None:
+    """Print the entry of a client, and which file it belongs in."""
+    elsewhere = folder is None and client.runs_on_windows()
+    where = "its settings on Windows" if elsewhere else client.path(folder)
+    note("Most clients take this entry:" if client is c.ANY else f"Into {where}:")
+    say(config_edits.snippet(client, name, c.through_wsl(entry) if elsewhere else entry))
+
+
+def _refuse_unreachable(client: c.Client, folder: Path | None, entry: c.Entry) -> None:
+    """Refuse to write a file that the client doesn't read, or that others may read.
+
+    Raises:
+        InvalidInput: the client runs on Windows, or the entry has a secret and belongs to a project.
+    """
+    if folder is None and client.runs_on_windows():
         raise InvalidInput(
-            f"{chosen.title} is not installed in this Linux, and on Windows it doesn't read {chosen.path()}.",
-            f"`pgengram connect {chosen.name} --print` shows the entry for its settings on Windows, or install pgengram "
-            "there.",
+            f"{client.title} is not installed in this Linux, and on Windows it doesn't read {client.path()}.",
+            f"`pgengram connect {client.name} --print` shows the entry for its settings on Windows; or install it there.",
         )
     if folder is not None and c.secrets_of(entry):
         raise InvalidInput(
             "A password or key is set, and everyone with access to the project can read its file.",
             "Leave out --folder, or unset it and let the client's users set their own.",
         )
-    code = _connect(chosen, chosen.path(folder), name, entry, yes=yes, as_json=as_json)
-    return _connect_hooks(chosen, hooks, yes=yes, as_json=as_json) if hooks and not code else code
 
 
 def _client(word: str) -> c.Client:
@@ -140,17 +149,22 @@ def _client(word: str) -> c.Client:
 setattr(connect, "implied_values", {"--hooks": "all"})  # noqa: B010 - see cli.help
 
 
-def _refuse_hooks(client: str | None, folder: Path | None, *, alone: bool) -> None:
-    """Refuse hooks that cannot be had before anything is changed.
+def _refuse_hooks(client: str | None, hooks: str, folder: Path | None, *, alone: bool) -> None:
+    """Refuse hooks that are impossible, before anything is changed.
 
     Raises:
         InvalidInput: the client or the system has none, or they would not be its user's own.
     """
+    known(hooks, KEEPING, "kind of hooks")
+    if client not in (None, ALL):
+        client = _client(str(client)).name
     if not local_socket.SUPPORTED:
         raise InvalidInput(local_socket.WITHOUT, "Connect without --hooks; the assistant then searches by itself.")
     if folder is not None or alone:
         raise InvalidInput("Hooks go into your own settings only.", "Leave out --folder, --print and --link.")
     hook_configs.refuse_unsupported(str(client))
+    hook_configs.what_hooks_do(str(client), recall=hooks == "recall")
+    hook_configs.connecting(str(client), Settings.from_environment(), recall=False)  # refuses what cannot be done
 
 
 def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) -> int:
@@ -257,8 +271,8 @@ def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, 
 def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, as_json: bool, done: str) -> int:
     """Show edits, ask once, and write them; return the exit code."""
     changing = [edit for edit in edits if edit.changes]
-    for line in [] if as_json else [line for edit in changing for line in edit.diff()]:
-        screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
+    if not as_json:
+        _print_diffs(changing)
     if changing and not confirmed("Apply?", yes=yes):
         return FAILED
     backups = [str(kept) for edit in changing if (kept := config_edits.write(edit))]
@@ -267,10 +281,14 @@ def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, a
     elif not changing:
         say(f"{client.title} is already connected; nothing was changed.")
     else:
-        for backup in backups:
-            say(f"Backup of the file: {backup}")
-        say(done)
+        say("\n".join([*(f"Backup of the file: {backup}" for backup in backups), done]))
     return 0
+
+
+def _print_diffs(edits: Sequence[config_edits.Edit]) -> None:
+    for edit in edits:
+        for line in edit.diff():
+            screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
 
 
 def _print_applied(
@@ -295,19 +313,22 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
+def _table_of(rows: list[dict[str, Any]]) -> Table:
+    table = plain_table("", "client", "connected as")
+    table.add_column("file", overflow="fold")  # a path that is cut cannot be used
+    for row in rows:
+        state = row["problem"] or ", ".join(row["connected_as"]) or "–"
+        table.add_row(row["client"], Text(state, style="red" if row["problem"] else ""), row["path"])
+    return table
+
+
 def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     if as_json:
         print_json(rows)
         return
-    table = plain_table()
-    for heading in ("client", "connected as"):
-        table.add_column(heading)
-    table.add_column("file", overflow="fold")  # a path that is cut cannot be used
-    for row in (row for row in rows if row["installed"]):
-        state = row["problem"] or ", ".join(row["connected_as"]) or "–"
-        table.add_row(row["client"], Text(state, style="red" if row["problem"] else ""), row["path"])
-    if table.row_count:
-        screen.print(table)
+    installed = [row for row in rows if row["installed"]]
+    if installed:
+        screen.print(_table_of(installed))
     else:
         say("No assistant was found on this machine.")
     others = [row["client"] for row in rows if not row["installed"]]
@@ -359,7 +380,7 @@ async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
 
 
 def _lost() -> list[tuple[c.Client, Path, str]]:
-    """Return the entries that were connected and are no longer there; a project that was removed takes its own along."""
+    """Return the entries that were connected and are no longer there, but for those of projects that were removed."""
     return [
         (c.CLIENTS[client], path, name)
         for client, path, name in connection_record.read(Settings.from_environment())

@@ -115,13 +115,19 @@ async def tidy(
                     tidied = await findings.tidy_memories(chosen, confirm_token=token)
     if as_json:
         print_json(tidied, exclude={"confirm_token"})
+    elif tidied.done:
+        _print_done(tidied, left)
     else:
-        say(f"Done: {_operations(tidied).lower()}." if tidied.done else "Nothing to do.")
-        if tidied.done and left:
-            say(f"{counted(left)} of the same kind {'is' if left == 1 else 'are'} left: run the command again.")
-        if tidied.done and any(change["operation"] != "erase" for change in tidied.changes):
-            say("Undo: `pgengram restore` with the id of a memory.")
+        say("Nothing to do.")
     return 0
+
+
+def _print_done(tidied: Tidied, left: int) -> None:
+    say(f"Done: {_operations(tidied).lower()}.")
+    if left:
+        say(f"{counted(left)} of the same kind {'is' if left == 1 else 'are'} left: run the command again.")
+    if any(change["operation"] != "erase" for change in tidied.changes):
+        say("Undo: `pgengram restore` with the id of a memory.")
 
 
 @command

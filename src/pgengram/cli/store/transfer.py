@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Annotated, Any, BinaryIO, Final, Literal, TextIO, cast
 
 import typer
+from rich.table import Table
 
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
@@ -93,33 +94,39 @@ async def export_(
     if format_ == "markdown" and (encrypt or recipient):
         raise InvalidInput("A folder of notes can't be encrypted.", "Export a file of JSON lines, or leave it out.")
     lock = encryption_of(recipient or (), encrypt=encrypt)
-    chosen = TAKERS[known(taker, TAKERS, "assistant")] if taker else None
-    settings = Settings.from_environment()
-    core = Core(replace(settings, embedder="none:"))  # none is needed, and the one that is set may be gone
+    form = known(taker, TAKERS, "assistant") if taker else format_
+    core = Core(replace(Settings.from_environment(), embedder="none:"))  # the one that is set may be gone
     try:
         await core.ready()
-        if chosen is not None:
-            with _opened(path, lock) as file:
-                counts = {"memory": await export_text(file, core, chosen)}
-        elif format_ == "markdown":
-            with ProgressBar("Exporting", quiet=as_json) as report:
-                counts = await export_notes(Path(path), core, report)
-        else:
-            with _opened(path, lock) as file, ProgressBar("Exporting", quiet=as_json) as report:
-                counts = await export_to(file, core, report)
+        counts = await _exported(core, path, form, lock, quiet=as_json)
     finally:
         await core.close()
     if as_json:
-        print_json({"path": path, "format": taker or format_, "counts": dict(counts)})
-    elif chosen is not None:
-        note(
-            f"{_counted('memory', counts['memory'])} that hold{'s' if counts['memory'] == 1 else ''} now. {chosen.then}"
-        )
-    elif format_ == "markdown":
-        note(", ".join(f"{count:,} notes {what}" for what, count in counts.items()) + ".")
+        print_json({"path": path, "format": form, "counts": dict(counts)})
     else:
-        parts = [_counted(record, number) for record, number in counts.items()] or ["nothing"]
-        note(f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}.")
+        note(_export_summary(form, counts))
+
+
+async def _exported(core: Core, path: str, form: str, lock: Lock | None, *, quiet: bool) -> Mapping[str, int]:
+    """Export into a file or folder, and return how many there are of each kind of record."""
+    if form in TAKERS:
+        with _opened(path, lock) as file:
+            return {"memory": await export_text(file, core, TAKERS[form])}
+    with ProgressBar("Exporting", quiet=quiet) as report:
+        if form == "markdown":
+            return await export_notes(Path(path), core, report)
+        with _opened(path, lock) as file:
+            return await export_to(file, core, report)
+
+
+def _export_summary(form: str, counts: Mapping[str, int]) -> str:
+    if form in TAKERS:
+        hold = "holds" if counts["memory"] == 1 else "hold"
+        return f"{_counted('memory', counts['memory'])} that {hold} now. {TAKERS[form].then}"
+    if form == "markdown":
+        return ", ".join(f"{count:,} notes {what}" for what, count in counts.items()) + "."
+    parts = [_counted(record, number) for record, number in counts.items()] or ["nothing"]
+    return f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}."
 
 
 def _counted(record: str, number: int) -> str:
@@ -220,17 +227,7 @@ def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]
 
 def _show(imported: Imported) -> None:
     say(f"Format: {imported.system}.")
-    table = plain_table("", "record")
-    columns = {"added": imported.added, "changed": imported.updated, "already there": imported.known}
-    if not any(imported.updated.values()):
-        del columns["changed"]
-    for heading in columns:
-        would = "would be " if imported.dry_run and heading != "already there" else ""
-        table.add_column(would + heading, justify="right")
-    for record in dict.fromkeys([*imported.added, *imported.updated, *imported.known]):
-        name = NAMES.get(record, ("", f"{record}s"))[1].replace("_", " ")
-        table.add_row(name, *(f"{counts[record]:,}" for counts in columns.values()))
-    screen.print(table)
+    screen.print(_table_of(imported))
     if imported.redacted:
         say(f"Secrets were redacted in {imported.redacted:,} record{'' if imported.redacted == 1 else 's'}.")
     if imported.since and imported.until:
@@ -242,6 +239,21 @@ def _show(imported: Imported) -> None:
         say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))
     _show_reasons("not imported", imported.reasons)
     _show_reasons("left out", imported.passed)
+
+
+def _table_of(imported: Imported) -> Table:
+    """Return how many of each kind of record were added, changed, or there already."""
+    table = plain_table("", "record")
+    columns = {"added": imported.added, "changed": imported.updated, "already there": imported.known}
+    if not any(imported.updated.values()):
+        del columns["changed"]
+    for heading in columns:
+        would = "would be " if imported.dry_run and heading != "already there" else ""
+        table.add_column(would + heading, justify="right")
+    for record in dict.fromkeys([*imported.added, *imported.updated, *imported.known]):
+        name = NAMES.get(record, ("", f"{record}s"))[1].replace("_", " ")
+        table.add_row(name, *(f"{counts[record]:,}" for counts in columns.values()))
+    return table
 
 
 def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:

@@ -189,7 +189,7 @@ def _is_key(match: re.Match[str]) -> bool:
 
 
 def _is_variable(match: re.Match[str], before: str) -> bool:
-    """Whether the announcing word ends the name of a variable that is set, as in TAVUS_TOKEN=: no id has such a name."""
+    """Whether the announcing word ends the name of a variable, as in TAVUS_TOKEN=: no id has such a name."""
     return (
         match["word"] in ("TOKEN", "SECRET") and before[-1:] == "_" and before[-2:-1].isalnum() and match["says"] == "="
     )

@@ -1,4 +1,4 @@
-"""What others stored, changed and forgot since somebody last looked, to be read in a minute and taken back one by one."""
+"""What others stored, changed and forgot since the last visit, to be read in a minute and undone one by one."""
 
 from __future__ import annotations
 

@@ -217,7 +217,7 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
 
 
 def nearest(vectors: Sequence[NDArray[Any]]) -> list[tuple[int, int, float]]:
-    """Return pairs of vectors of length 1, each with the nearest few of the others if they are near, and their cosine."""
+    """Return pairs of unit vectors, each with the nearest few of the others if they are near, and their cosine."""
     import numpy as np
 
     if len(vectors) < 2:

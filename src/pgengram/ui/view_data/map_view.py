@@ -84,7 +84,7 @@ class MapView:
         return [place for place, id_ in enumerate(self.kept(key).ids) if id_ in wanted]
 
     async def _regions_of(self, vectors: Sequence[NDArray[Any]]) -> islands.Regions:
-        """Return the regions of the last map while there are about as many memories, so that those stay where they are."""
+        """Return the regions of the last map while there are about as many memories, so that they stay in place."""
         before = self._regions
         if before is None or abs(len(vectors) - before[0]) > DRIFT * before[0] or before[1].dims != len(vectors[0]):
             before = self._regions = (len(vectors), await asyncio.to_thread(islands.Regions.of, vectors))

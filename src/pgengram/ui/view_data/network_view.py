@@ -43,18 +43,16 @@ class NetworkView:
         return await self._cache.get(key, lambda: self._draw(id_, depth, min_strength))
 
     async def _draw(self, id_: UUID | None, depth: int, min_strength: float) -> Shown:
-        if id_ is None:
-            nodes, lines, cut = await self._strongest()
-            if not lines:
-                nodes, lines, cut = await self._alike()
-        else:
-            nodes, lines, cut = await self._around(id_, depth, min_strength)
+        nodes, lines, cut = await self._strongest() if id_ is None else await self._around(id_, depth, min_strength)
+        if id_ is None and not lines:
+            nodes, lines, cut = await self._alike()
         number = {name: place for place, name in enumerate(nodes)}
         lines = [line for line in lines if line["from"] in number and line["to"] in number]
         joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
-        places = (await asyncio.to_thread(drawing.spread, len(nodes), joined)).tolist() if nodes else []
-        for node, (x, y) in zip(nodes.values(), places, strict=True):
-            node |= {"x": round(x, 1), "y": round(y, 1)}
+        if nodes:
+            positions = await asyncio.to_thread(drawing.spread, len(nodes), joined)
+            for node, (x, y) in zip(nodes.values(), positions.tolist(), strict=True):
+                node |= {"x": round(x, 1), "y": round(y, 1)}
         return {
             "nodes": nodes,
             "edges": lines,

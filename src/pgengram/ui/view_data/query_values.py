@@ -94,7 +94,7 @@ def memory_id(given: str) -> UUID:
 
 
 def turn_place(cite: str) -> dict[str, str]:
-    """Return the client, the conversation and the number of a turn that is cited as `turn:client/conversation/number`."""
+    """Return client, conversation and number of a turn that is cited as `turn:client/conversation/number`."""
     client, _, rest = cite.partition(":")[2].partition("/")
     conversation, _, number = rest.rpartition("/")
     return {"client": client, "conversation": conversation, "number": number}

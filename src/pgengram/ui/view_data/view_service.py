@@ -251,7 +251,7 @@ class ViewService:
         return self.map.places(key, [one["id"] for one in good])
 
     async def about(self, what: str, name: str) -> tuple[list[Shown], bool]:
-        """Return the memories of a project, with a tag, or that name somebody or something, and whether there are more."""
+        """Return the memories of a project, with a tag or a name in them, and whether there are more."""
         asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}
         found = await self.search(asked, limit=f.MAX_LIMIT, sort="importance")
         rows = await self.changes.rows([UUID(one["id"]) for one in found.results])

@@ -171,16 +171,19 @@ async def forget(
             done = await call_tool(manager, "forget_memories", given)
         except Declined:
             return FAILED
-    if as_json:
-        print_json(done)
-    elif done.ok:
-        say(done.message)
-        fresh = [one["id"] for one in done.results if one["ok"] and not hard and not one["already_forgotten"]]
-        if fresh:
-            say_undo("restore", *fresh)
+    if as_json or done.ok:
+        print_answer(done.message, done, as_json=as_json)
     if not as_json:
-        print_errors(done.results)
+        _print_forgotten(done.results, hard=hard)
     return 0 if all(result["ok"] for result in done.results) else 1
+
+
+def _print_forgotten(results: list[dict[str, Any]], *, hard: bool) -> None:
+    """Print how to restore what was forgotten, and what could not be."""
+    fresh = [] if hard else [one["id"] for one in results if one["ok"] and not one["already_forgotten"]]
+    if fresh:
+        say_undo("restore", *fresh)
+    print_errors(results)
 
 
 def _from_stdin() -> str:
@@ -232,16 +235,19 @@ async def _restore_memories(ids: list[str], *, as_json: bool) -> int:
                 results.append({"id": done.memory_id, "ok": True, "restored": bool(done.changed_fields)})
             except (NotFound, Conflict) as error:
                 results.append({"id": id_, "ok": False, "error": error.as_dict()})
-    back = sum(result.get("restored", False) for result in results)
-    there = sum(result["ok"] for result in results) - back
-    said = [
-        *([f"{counted(back)} restored."] if back or not there else []),
-        *([f"{counted(there)} {'was' if there == 1 else 'were'} not forgotten."] if there else []),
-    ]
-    print_answer(" ".join(said), {"results": results}, as_json=as_json)
+    print_answer(_restored(results), {"results": results}, as_json=as_json)
     if not as_json:
         print_errors(results)
     return 0 if all(result["ok"] for result in results) else 1
+
+
+def _restored(results: list[dict[str, Any]]) -> str:
+    back = sum(result.get("restored", False) for result in results)
+    there = sum(result["ok"] for result in results) - back
+    if not there:
+        return f"{counted(back)} restored."
+    unchanged = f"{counted(there)} {'was' if there == 1 else 'were'} not forgotten."
+    return f"{counted(back)} restored. {unchanged}" if back else unchanged
 
 
 def _edited(memory: dict[str, Any]) -> dict[str, Any]:
