@@ -1,4 +1,4 @@
-"""What people read is in the words of the glossary: documents, help texts, tool descriptions, messages and the web app."""
+"""What people read is in the words of the glossary: documents, help texts, descriptions, messages, docstrings, the web app."""
 
 from __future__ import annotations
 
@@ -26,7 +26,6 @@ PAGES = sorted(
     for page in ([ROOT / place] if place.endswith(".md") else (ROOT / place).rglob("*.md"))
     if page.name not in MADE
 )
-SPEAKING = ("tool", "command")  # decorators whose functions have a docstring that people read
 UNSAID = re.compile(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER)\b")
 
 
@@ -36,22 +35,10 @@ def prose(text: str) -> str:
     return re.sub(r"`[^`\n]*`", "`…`", blank)
 
 
-def messages(module: ast.Module) -> Iterator[ast.Constant]:
-    """Yield the texts of a module that somebody may read: all but the docstrings of what is no tool and no command."""
-    kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    inner = set()
+def texts(module: ast.Module) -> Iterator[ast.Constant]:
+    """Yield the texts of a module that somebody may read, docstrings among them."""
     for node in ast.walk(module):
-        if isinstance(node, kinds) and ast.get_docstring(node) is not None:
-            decorators = [ast.unparse(one) for one in getattr(node, "decorator_list", [])]
-            if not any(one.startswith(SPEAKING) for one in decorators):
-                inner.add(node.body[0].value)  # type: ignore[attr-defined]
-    for node in ast.walk(module):
-        if (
-            isinstance(node, ast.Constant)
-            and isinstance(node.value, str)
-            and node not in inner
-            and not UNSAID.search(node.value)
-        ):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and not UNSAID.search(node.value):
             yield node
 
 
@@ -70,11 +57,11 @@ def test_a_page_is_in_the_words_of_the_glossary(page: Path) -> None:
     assert found(prose(page.read_text(encoding="utf-8"))) == []
 
 
-def test_help_descriptions_and_messages_are_in_the_words_of_the_glossary() -> None:
+def test_help_descriptions_messages_and_docstrings_are_in_the_words_of_the_glossary() -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{text.lineno}: {text.value[:80]!r}"
         for path in sorted(SOURCE.rglob("*.py"))
-        for text in messages(ast.parse(path.read_text(encoding="utf-8")))
+        for text in texts(ast.parse(path.read_text(encoding="utf-8")))
         if found(text.value) and " " in text.value.strip()
     ]
     wrong += [

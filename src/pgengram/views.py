@@ -233,7 +233,7 @@ def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
 
 
 def problems_view(problems: Mapping[str, PgengramError]) -> list[Shown]:
-    """Return what was asked for and is no memory, each with the error of its own."""
+    """Return what was asked for and is not a memory, each with the error of its own."""
     return [{"id": given, "error": problem.as_dict()} for given, problem in problems.items()]
 
 

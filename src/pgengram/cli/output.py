@@ -343,7 +343,7 @@ def is_count(value: object) -> bool:
 
 
 def plain(value: Any) -> str:
-    """Return a value as it stands in a cell of a table."""
+    """Return a value as it is in a cell of a table."""
     if is_count(value):
         return f"{value:,}"
     if isinstance(value, bool):

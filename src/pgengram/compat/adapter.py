@@ -64,7 +64,7 @@ def share_of(importance: float | None) -> float | None:
 
 
 def refuse_missing(results: Iterable[dict[str, Any]], number: Callable[[str], object] = number_of) -> None:
-    """Raise the first error that stands in an answer in place of a memory; `number` is how its id is written.
+    """Raise the first error that is in an answer in place of a memory; `number` is how its id is written.
 
     Raises:
         NotFound: there is no such memory.
@@ -88,7 +88,7 @@ def fitting(found: Found) -> list[dict[str, Any]]:
 
 
 def dropped_tags(arguments: Mapping[str, Any]) -> list[str]:
-    """Return the tags among a tool's arguments that are no tags here, also those in one of its objects."""
+    """Return the tags among a tool's arguments that are not tags here, also those in one of its objects."""
     lost: list[str] = []
     for name, value in arguments.items():
         if isinstance(value, BaseModel):

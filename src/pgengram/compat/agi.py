@@ -134,7 +134,7 @@ class Agi(CompatAdapter):
         return Raw([records.change_of(change, found["id"]) for change in found.get("history", [])])
 
     async def _read(self, memory_id: str, *include: Literal["history"]) -> dict[str, Any] | None:
-        """Return a memory whole; of one that was erased its id and history; None for what is no id of a memory."""
+        """Return a memory whole; of one that was erased its id and history; None for what is not an id of a memory."""
         if not records.is_id(memory_id):
             return None
         read = await self.memory.get_memories([memory_id], include=list(include))

@@ -214,7 +214,7 @@ def _kind(type_: str | None) -> dict[str, str]:
 
 
 def _kept(type_: str | None) -> dict[str, str]:
-    """Return a type that is no kind as metadata."""
+    """Return a type that is not a kind as metadata."""
     return {"memory_type": type_} if type_ and not _kind(type_) else {}
 
 

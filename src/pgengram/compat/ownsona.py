@@ -121,7 +121,7 @@ class Ownsona(CompatAdapter):
         ]
 
     async def _facts(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
-        """Return facts whole by the ids of their memories; looking at them is no use of them."""
+        """Return facts whole by the ids of their memories; looking at them is not a use of them."""
         async with self.memory.store.transaction() as tx:
             rows = await memories.read(tx, [UUID(id_) for id_ in dict.fromkeys(ids)], None)
         return {str(id_): records.fact_of(memory_view(row)) for id_, row in rows.items()}

@@ -190,7 +190,7 @@ class Hub:
         return answer
 
     def _refuse(self, answer: httpx.Response, address: str) -> None:
-        """Raise what an answer that is no success means."""
+        """Raise what an answer that is not a success means."""
         if answer.status_code in (401, 403, 404):
             raise InvalidInput(
                 f"{self.host} has no {address.partition('?')[0]}, or it is not public.",

@@ -40,7 +40,7 @@ class OnnxEmbedder:
     """Embeds with the model in a folder; loads it when first needed, in a thread of its own.
 
     Every text runs through the model alone, never padded into a batch: int8 models scale activations by what they run
-    with, so that a text's vector would depend on its neighbours (cosine down to .976), and batches are no faster here.
+    with, so that a text's vector would depend on its neighbours (cosine down to .976), and batches are not faster here.
     One worker thread does all the work; it bounds memory, makes concurrent first calls load once, and leaves the other
     cores to PostgreSQL.
 

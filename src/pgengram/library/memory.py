@@ -282,7 +282,7 @@ def limits(pool_size: int, connect_timeout_s: float) -> PoolLimits:
     """Return the limits of a pool.
 
     Raises:
-        InvalidInput: one is no positive number.
+        InvalidInput: one is not a positive number.
     """
     for name, value in (("pool_size", pool_size), ("connect_timeout_s", connect_timeout_s)):
         if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:

@@ -1,7 +1,7 @@
 """The transcripts that clients keep of their conversations, read as turns by what an import reads them by.
 
 A turn's number is the place of its line in the file, which only grows. A line that is still being written is left for
-the next time. What a client puts into a conversation by itself is no turn.
+the next time. What a client puts into a conversation by itself is not a turn.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def read_transcript(conversation: Conversation, after: int = -1) -> tuple[Conver
             taken back are needed, so that a long transcript is not parsed at each event.
 
     Raises:
-        InvalidInput: it can't be read, or is no ordinary file.
+        InvalidInput: it can't be read, or is not an ordinary file.
     """
     lines = _lines(conversation.transcript or "")
     if not lines:

@@ -1,6 +1,6 @@
 """Which project a folder belongs to: worktrees and clones of one repository are one project, a submodule is its own.
 
-Git is not run: what it would say stands in a few small files, which are read in well under a millisecond.
+Git is not run: what it would say is in a few small files, which are read in well under a millisecond.
 """
 
 from __future__ import annotations
@@ -99,7 +99,7 @@ def sighting_of(folder: str) -> Sighting | None:
 def is_worked_in(folder: str) -> bool:
     """Whether somebody works in a folder that a program was started in: in a repository, or among their own folders.
 
-    Programs are started in system folders and in their own, too, which are no projects.
+    Programs are started in system folders and in their own, too, which are not projects.
     """
     here, home = Path(os.path.realpath(folder)), Path(os.path.realpath(Path.home()))
     if any(_common_folder(top) for top in (here, *here.parents) if top not in (home, *home.parents)):

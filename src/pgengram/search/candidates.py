@@ -70,7 +70,7 @@ def by_meaning(model: VectorIndex | None, scope: Scope, limit: int = CANDIDATES)
     """Nearest vectors first, each memory by its best part.
 
     Each: every vector of the scope (memory_vectors_pkey). Index: the ivfflat index of the model, whose number must
-    stand in the text for the partial index to be chosen. Either: what fits the number in scope; the other is not
+    be in the text for the partial index to be chosen. Either: what fits the number in scope; the other is not
     walked.
     """
     if model is None:

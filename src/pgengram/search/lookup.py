@@ -79,7 +79,7 @@ CROSS JOIN (
 class Frequencies:
     """How many memories there are and how many have a term, remembered where counting is dear.
 
-    A count that was small is made anew each time; a large one is close enough for a minute. Which words were names of
+    A count that was small is made again each time; a large one is close enough for a minute. Which words were names of
     speakers at their last look-up is only a guess of which are now.
     """
 

@@ -35,7 +35,7 @@ class Vocabularies:
         Args:
             tx: the namespace's transaction.
             typed: words that no memory has.
-            memories: how many there are; if the number has changed, the words are read anew.
+            memories: how many there are; if the number has changed, the words are read again.
         """
         asked = [word.casefold() for word in typed if len(word) >= FIRST_LETTERS and word.isalpha()]
         if not asked:

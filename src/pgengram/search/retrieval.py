@@ -76,7 +76,7 @@ class Retrieval:
         return fused(answers, place.offset, question.limit)
 
     async def _found(self, begin: Begin, question: Question, place: Cursor) -> Hits:
-        """Embed what the question most likely means while its words are looked up, and anew where these show that it
+        """Embed what the question most likely means while its words are looked up, and again where these show that it
         means another.
         """
         parsed = parse(question, place.now)

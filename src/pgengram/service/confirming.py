@@ -38,7 +38,7 @@ Kept = Mapping[str, Any]
 
 
 class Declined(ConfirmRequired):
-    """The user was asked and did not agree."""
+    """The user refused, or did not answer."""
 
     default_hint = "Nothing was changed. Don't try again."
 

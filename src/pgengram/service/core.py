@@ -158,8 +158,8 @@ class Core:
         return mapped_tags(given, await self._synonyms.current())
 
     async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
-        """Find the memories that drafts name in `related_to` and `replaces`; return for each draft what is wrong with its
-        ids, if anything.
+        """Find the memories that drafts name in `related_to` and `replaces`; return for each draft what is wrong with
+        its ids, if anything.
         """
         named = [[*draft.request.related_to, *draft.request.replaces] for draft in drafts]
         given = list(dict.fromkeys(key for keys in named for key in keys))
@@ -294,7 +294,7 @@ class Core:
         return str(await self.index() or "none: there is no embedder")
 
     async def reindex(self, method: str) -> IndexState:
-        """Build the vector index anew by `method`, ivfflat or hnsw, and return what there is now.
+        """Build the vector index again by `method`, ivfflat or hnsw, and return what there is now.
 
         Raises:
             InvalidInput: there is no such method, or no embedder.

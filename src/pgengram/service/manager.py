@@ -389,7 +389,7 @@ class MemoryManager(Core):
 
     @retrying
     async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:
-        """Remove memories for good and return how many there were; without a trace not even their history stays."""
+        """Remove memories permanently and return how many there were; without a trace not even their history stays."""
         async with self.store.transaction() as tx:
             made = await self._removal(tx, ids, [], hard=True)
             erased = await made.execute(tx, session_id=self.session.current(), listed=trace)
@@ -399,7 +399,7 @@ class MemoryManager(Core):
 
     @retrying
     async def erase_source(self, source: str) -> int:
-        """Remove all memories that come from one source for good, and return how many there were."""
+        """Remove all memories that come from one source permanently, and return how many there were."""
         async with self.store.transaction() as tx:
             found = await deletion.from_source(tx, source)
             made = ChangePlan([Step("erase", list(found))], found)

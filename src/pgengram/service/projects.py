@@ -1,6 +1,6 @@
 """The names of projects: each keeps its own for as long as it exists, and a person may give it others.
 
-They stand in `projects.json` of the data folder, for each namespace the aliases, which a person edits, and the projects
+They are in `projects.json` of the data folder, for each namespace the aliases, which a person edits, and the projects
 that were seen, by what they are known by.
 """
 
@@ -43,7 +43,7 @@ class Names:
     """What is known about the names of one namespace's projects.
 
     Args:
-        aliases: from each alias to the project that it stands for, which is no alias itself.
+        aliases: from each alias to the project that it stands for, which is not an alias itself.
         seen: from each remote and place to the project's name, the oldest first.
     """
 

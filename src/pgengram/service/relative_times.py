@@ -25,7 +25,7 @@ KEPT: Final = "times"  # the key of `metadata` for what `occurred_at` has no roo
 def with_dates(given: Written) -> tuple[Written, dict[str, str]]:
     """Return a memory or a change with the dates that its text counts from now, and how each was read.
 
-    One day or week is `occurred_at`, where the caller named none; anything else stands in `metadata`.
+    One day or week is `occurred_at`, where the caller named none; anything else is in `metadata`.
     """
     text = given.content
     if not text or given.occurred_at is not None or len(text) > LONGEST:

@@ -1,9 +1,9 @@
 """Bringing turns in, so that each is there once: whichever file, copy, fork or hook brings it, in whatever order.
 
-Every file says what it has of each turn of a conversation, as of its own state: that the turn stands there, or that it was
-taken back. Of what is said of one turn in one conversation the latest counts; in the same state, that it was taken back.
-A turn that several conversations have is stored in the one of them that began first. So each order of files comes to the
-same.
+Every file says what it has of each turn of a conversation, as of its own state: that the turn stands there, or that it
+was taken back. Of what is said of one turn in one conversation the latest counts; in the same state, that it was taken
+back. A turn that several conversations have is stored in the one of them that began first. So each order of files comes
+to the same.
 """
 
 from __future__ import annotations
@@ -357,8 +357,8 @@ def _by_place(facts: Sequence[Fact]) -> list[list[Fact]]:
 def _copied(turns: Sequence[Fact], before: Sequence[Fact]) -> list[Fact]:
     """Return what the turns at the beginning of a fork are copies of.
 
-    A fork goes on with what a user says, so what differs in an answer was asked anew, even if in the same words. Of turns
-    that say the same the last ones are taken: the others were taken back before the fork.
+    A fork goes on with what a user says, so what differs in an answer was asked again, even if in the same words. Of
+    turns that say the same the last ones are taken: the others were taken back before the fork.
     """
     count = 0
     for one in before:

@@ -214,7 +214,7 @@ class _Run:
                 await tx.run(state.NOTE_FILE, {**given, "written": False})
 
     async def _write_again(self, file: File) -> None:
-        """Empty a file of ours, and have all that it said written anew."""
+        """Empty a file of ours, and have all that it said rewritten."""
         await self._note_own(await asyncio.to_thread(self._folder.write, file.device, file.name, [], self._clock()))
         async with self._transaction() as tx:
             await state.note_everything(tx)
@@ -403,7 +403,7 @@ class _Memories:
     async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
         """Return memories as they are here, by their ids, with what was changed at these times.
 
-        Those that only a working memory holds are no one else's, and those that are gone are told of otherwise.
+        Those that only a working memory holds are nobody else's, and those that are gone are told of otherwise.
         """
         there = await rows.records(self._tx, list(times))
         known = await state.documents(self._tx, state.MEMORY, list(times))

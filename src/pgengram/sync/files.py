@@ -1,9 +1,9 @@
 """Files of records that only those who have the key can read, written whole or not at all.
 
-A file is `MAGIC` and a line of JSON that says what is needed to read the rest, then frames. A frame is 4 bytes of length,
-big-endian, 12 random bytes (the nonce) and what ChaCha20-Poly1305 made of it; what was encrypted is compressed by zstd and is
-lines of JSON. The first line and the frame's number, negative for the last one, are authenticated with each frame, so that
-no frame can be left out, moved, or taken from another memory.
+A file is `MAGIC` and a line of JSON that says what is needed to read the rest, then frames. A frame is 4 bytes of
+length, big-endian, 12 random bytes (the nonce) and what ChaCha20-Poly1305 made of it; what was encrypted is compressed
+by zstd and is lines of JSON. The first line and the frame's number, negative for the last one, are authenticated with
+each frame, so that no frame can be left out, moved, or taken from another memory.
 """
 
 from __future__ import annotations
@@ -172,7 +172,7 @@ def _numbered(frames: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
 @contextmanager
 def _appearing(path: Path) -> Iterator[IO[bytes]]:
-    """Open a file that replaces `path` at once when it is whole; nothing is left of one that was broken off."""
+    """Open a file that replaces `path` at once when it is whole; nothing is left of one that was interrupted."""
     part = path.with_name(f".{path.name}.{os.getpid()}.part")
     try:
         with os.fdopen(

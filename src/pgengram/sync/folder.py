@@ -98,7 +98,7 @@ class Folder:
         return int(files.head(file.path).get("at", 0))
 
     def rewrite(self, file: File, erased: set[str]) -> File | None:
-        """Write one of our files anew if it names what was erased, without that; return the new one."""
+        """Write one of our files again if it names what was erased, without that; return the new one."""
         records = list(self.read(file))
         kept = [record for record in records if not names_any(record, erased)]
         return self.write(file.device, file.name, kept, self.written_at(file)) if len(kept) < len(records) else None
@@ -106,7 +106,7 @@ class Folder:
     def join(self, parts: Sequence[File]) -> File:
         """Make one file of several of our own, under the name of the last; of each thing the latest state stays.
 
-        What is broken off in the middle leaves some things twice, which changes nothing.
+        What is interrupted in the middle leaves some things twice, which changes nothing.
         """
         latest: dict[tuple[str, str], dict[str, Any]] = {}
         for file in parts:

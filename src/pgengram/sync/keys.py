@@ -32,7 +32,7 @@ class Key:
         """Read what `code` returned, however it was spaced.
 
         Raises:
-            InvalidInput: it is no such code, or was mistyped.
+            InvalidInput: it is not such a code, or was mistyped.
         """
         letters = "".join(code.upper().replace("-", " ").split()).replace("0", "O").replace("1", "I").replace("8", "B")
         try:

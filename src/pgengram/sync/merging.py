@@ -1,11 +1,11 @@
 """How two states of one thing become one, whatever was exchanged before and in whichever order.
 
-A document is one memory, link or other row. Each of its fields, tags and history entries is an entry with a dot, which is
-who wrote it and a number of theirs, and the document has a version vector: the dots that it has seen. An entry that one
-side has and the other does not is new there, or was removed there, and the other's vector tells which. This is the optimized
-observed-remove set of Bieniusa et al. (arXiv:1210.3368); a field is such a set, too, so that what two people wrote at the same
-time is kept until somebody chooses. Merging is commutative, associative and idempotent: files may be lost and come
-again, come twice, and come late.
+A document is one memory, link or other row. Each of its fields, tags and history entries is an entry with a dot, which
+is who wrote it and a number of theirs, and the document has a version vector: the dots that it has seen. An entry that
+one side has and the other does not is new there, or was removed there, and the other's vector tells which. This is the
+optimized observed-remove set of Bieniusa et al. (arXiv:1210.3368); a field is such a set, too, so that what two people
+wrote at the same time is kept until somebody chooses. Merging is commutative, associative and idempotent: files may be
+lost and come again, come twice, and come late.
 """
 
 from __future__ import annotations
@@ -145,7 +145,7 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
         known: the state as it was last written down, of which values may be known by their digests only.
         now: what is there, by name; what is None is not there.
         at: when it was changed, in microseconds.
-        clock: what time it is. Entries that this machine's clock once dated far ahead are dated anew.
+        clock: what time it is. Entries that this machine's clock once dated far ahead are dated again.
         writer: who writes.
     """
     now = {name: value for name, value in now.items() if value is not None}

@@ -43,7 +43,7 @@ class Block:
 
 @cache
 def _parser() -> MarkdownIt:
-    """Return a parser of blocks, code and HTML: links are those of notes, which are no Markdown."""
+    """Return a parser of blocks, code and HTML: links are those of notes, which are not Markdown."""
     from markdown_it import MarkdownIt
 
     parser = MarkdownIt("commonmark").enable("table")

@@ -112,7 +112,7 @@ def _related(text: str) -> list[tuple[str, str]]:
 
 
 def _tags_of(value: Any) -> list[str]:
-    """Return tags from a list, or from a text with commas or spaces between them; a # before one is no part of it."""
+    """Return tags from a list, or from a text with commas or spaces between them; a # before one is not a part of it."""
     if isinstance(value, str):
         value = value.split(",") if "," in value else value.split()
     words = [str(one).strip().lstrip("#").strip() for one in value] if isinstance(value, list) else []
@@ -140,7 +140,7 @@ def _fields(lines: list[str]) -> dict[str, Any]:
 
 
 def _of_yaml(lines: list[str]) -> Any:
-    """Return the value of a field of several lines; as it is written where that is no YAML."""
+    """Return the value of a field of several lines; as it is written where that is not YAML."""
     import yaml
 
     text = "\n".join(lines)

@@ -14,6 +14,6 @@ def means_anything(text: str, *, exact: bool = False) -> bool:
 
     Args:
         text: of a query.
-        exact: whether its characters are looked for as they are; then % and _ are no wildcards.
+        exact: whether its characters are looked for as they are; then % and _ are not wildcards.
     """
     return (_WITH_AN_ASTERISK if exact else _ANYTHING).fullmatch(text) is not None

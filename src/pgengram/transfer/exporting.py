@@ -19,7 +19,7 @@ async def export_to(file: TextIO, core: Core, report: Report) -> dict[str, int]:
 
     The first line says what this is; each other line is one record. Memories come first, oldest first, in all statuses,
     each with its tags, detail, uses and history; then what leads from one to another. Vectors and words are left out:
-    they are made anew from the texts.
+    they are made again from the texts.
     """
     counts: dict[str, int] = {}
     async with core.store.snapshot() as tx:

@@ -38,7 +38,7 @@ class Gone:
 
 
 def parsed_list(content: bytes | None) -> dict[str, str] | None:
-    """Return where the notes of a list are, by the ids of their memories; None where it is no list."""
+    """Return where the notes of a list are, by the ids of their memories; None where it is not a list."""
     try:
         found = json.loads(content or b"")
     except ValueError:

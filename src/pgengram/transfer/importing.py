@@ -40,11 +40,11 @@ async def import_from(
     core: Core, system: str, source: str, *, dry_run: bool, report: Report,
     mapping: Mapping[str, str] | None = None, encoding: str = "", name: str = "", restore_erased: bool = False,
 ) -> Imported:  # fmt: skip
-    """Bring in what `source` holds; a second time changes nothing.
+    """Import what `source` holds; a second time changes nothing.
 
     Of a memory that is here the newer state is kept, by `updated_at`; what was erased here stays erased.
 
-    It is read and stored in batches, each in one transaction, so an import that is broken off can be repeated, and a
+    It is read and stored in batches, each in one transaction, so an import that is interrupted can be repeated, and a
     large one takes no more memory than a small one.
 
     Args:
@@ -56,7 +56,7 @@ async def import_from(
         mapping: of the formats `csv` and `json`, our fields with the columns that they are in.
         encoding: of the texts, where they are not in Unicode.
         name: of the file, as its giver calls it; that of the path by default.
-        restore_erased: bring in what was erased here, too.
+        restore_erased: import what was erased here, too.
 
     Raises:
         InvalidInput: there is no such system, or the source is not what it should be.

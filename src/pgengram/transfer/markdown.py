@@ -29,8 +29,8 @@ async def export_notes(folder: Path, core: Core, report: Report) -> dict[str, in
     """Write every memory that is not only held for a task into `folder`; return how many files were written, left as
     they were, and are of memories that are not there.
 
-    A memory keeps its file, whatever its text becomes. No file is removed, and those that are no notes of ours are left
-    alone.
+    A memory keeps its file, whatever its text becomes. No file is removed, and those that are not notes of ours are
+    left alone.
 
     Raises:
         InvalidInput: the folder is a file.

@@ -86,7 +86,7 @@ class Opened:
         return found, None if found is not None else Left(LIST, NO_LIST)
 
     def batch(self) -> list[Item | Said | Left]:
-        """Return the next items, no more than memory is good for."""
+        """Return the next items, no more than memory has room for."""
         items: list[Item | Said | Left] = []
         chars = 0
         while len(items) < MOST_ITEMS and chars <= MOST_CHARS and (item := self._next()):

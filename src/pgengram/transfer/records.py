@@ -28,9 +28,9 @@ _NUMBER: Final = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,25})?")
 class Item:
     """One record, and where it comes from.
 
-    foreign: its words are another system's, so its tags are spelled anew; edits: it was exported from here, so a memory
-    that is there takes over what it says now; last: whatever it leads to came before it, so that it need not wait;
-    by_file_time: its updated_at is when its file was changed, which may be when the file was copied.
+    foreign: its words are another system's, so its tags are spelled again; edits: it was exported from here, so a
+    memory that is there takes over what it says now; last: whatever it leads to came before it, so that it need not
+    wait; by_file_time: its updated_at is when its file was changed, which may be when the file was copied.
     """
 
     place: str
@@ -112,7 +112,7 @@ def said_or_left(
 
 
 def id_of(system: str, key: object, content: str, at: datetime | None) -> UUID:
-    """Return the id of what another system calls `key`: the same each time it is brought in, and sorted by `at`.
+    """Return the id of what another system calls `key`: the same each time it is imported, and sorted by `at`.
 
     A UUIDv7 whose random bits are a hash of the system, the key and the text.
     """
@@ -134,10 +134,8 @@ def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, A
     """Return the record of a memory of another system; what is None or empty is left out.
 
     Args:
-        system: which; kept in the metadata with `key`.
-        key: what the other system calls it.
-        content: its text.
-        fields: those of a memory's record; kind, tags and moments in any form that other systems have. A system that tells
+        system: which; kept in the metadata with `key`. key: what the other system calls it. content: its text. fields:
+        those of a memory's record; kind, tags and moments in any form that other systems have. A system that tells
             when a memory was changed keeps its key, so whatever it says, it is the same memory.
     """
     metadata = {**(fields.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
@@ -202,7 +200,7 @@ def kind(word: Any) -> str | None:
 def share(value: Any, scale: float = 1.0) -> Any:
     """Return a number on a scale as 0 to 1, cut, as some systems let importance grow beyond.
 
-    What is no number is returned as it is: it is refused with the memory that has it.
+    What is not a number is returned as it is: it is refused with the memory that has it.
     """
     try:
         return min(1.0, max(0.0, float(value) / scale))

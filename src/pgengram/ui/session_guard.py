@@ -139,7 +139,7 @@ class SessionGuard:
 
         Raises:
             Shut: it does not carry our mark.
-            InvalidInput: it is no form.
+            InvalidInput: it is not a form.
             LimitExceeded: it is too long.
         """
         if _content_type(request) != FORMS:
@@ -161,7 +161,7 @@ class SessionGuard:
 
         Raises:
             Shut: it does not carry our mark.
-            InvalidInput: it is no such form, or has no file.
+            InvalidInput: it is not such a form, or has no file.
             LimitExceeded: the file is too large.
         """
         if _content_type(request) != UPLOADS:

@@ -98,7 +98,7 @@ class SignIns:
             browser: what the browser says of itself.
 
         Raises:
-            Shut: it is no ticket of this run, or was used before.
+            Shut: it is not a ticket of this run, or was used before.
         """
         made, _, mac = ticket.partition(".")
         if not hmac.compare_digest(mac.encode(), _mac(self._secret, "ticket", self._run, made).encode()):

@@ -256,7 +256,7 @@ def written(client: Client, entry: Entry) -> Entry:
 
 
 def read(client: Client, there: object) -> Entry:
-    """Return what an entry of a client starts, in the words of most clients; what is no entry is an empty one."""
+    """Return what an entry of a client starts, in the words of most clients; what is not an entry is an empty one."""
     if not isinstance(there, Mapping):
         return {}
     shape, words = client.shape, there.get(client.shape.command)

@@ -35,7 +35,7 @@ BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --pr
 
 
 def snippet(client: Client, name: str, entry: Entry) -> str:
-    """Return the entry as it stands in a client's file that holds nothing else."""
+    """Return the entry as it is in a client's file that holds nothing else."""
     own = written(client, entry)
     if client.form == "toml":
         return _toml_block(client, name, own)
@@ -267,7 +267,7 @@ def read_file(path: Path) -> tuple[bytes | None, str]:
     """Return what a client's file holds, None where there is none, and the same as text.
 
     Raises:
-        InvalidInput: it cannot be read, or is no UTF-8.
+        InvalidInput: it cannot be read, or is not UTF-8.
     """
     try:
         before = _bytes(path)

@@ -29,7 +29,7 @@ class Hooks:
         events: for each kind of event what the client calls it.
         timeout: how long the client is to wait, in its own unit; 0 where it cannot be said.
         moved_by: the environment variable that names the file's folder when that is another one.
-        grouped: whether a hook stands in a group, which may have a matcher.
+        grouped: whether a hook is in a group, which may have a matcher.
         extra: what each hook says, too.
         begins: what a new file holds beside the hooks.
         then: what is to be done afterwards.
@@ -183,7 +183,7 @@ def _command(client: str, settings: Settings, *, recall: bool) -> list[str]:
 
 
 def _groups(hooks: Hooks, client: str, words: Sequence[str], *, recall: bool) -> dict[str, dict[str, Any]]:
-    """Return what stands in the client's file for each event."""
+    """Return what is in the client's file for each event."""
     hook = {**hooks.extra, "command": _line(words), **({"timeout": hooks.timeout} if hooks.timeout else {})}
     group = {HOLDER: [hook]} if hooks.grouped else hook
     listens: frozenset[str] = FORMS[client].listens

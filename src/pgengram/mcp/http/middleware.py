@@ -2,7 +2,8 @@
 
 The door checks, in this order and before anything is parsed: the framing, the path, Host and Origin, the method, the
 token, the token's rate, the type and length of the body, the form of the answer; then that the body is one JSON-RPC
-message, and that a token that may only read calls no tool that writes. No answer of its own says more than the client needs to do better.
+message, and that a token that may only read calls no tool that writes. No answer of its own says more than the client
+needs to do better.
 
 Nothing is kept from one request to the next, so several replicas can stand behind one address.
 """
@@ -71,7 +72,7 @@ PREFLIGHT: Final = {
 
 
 def _well_formed(scope: Scope) -> Request:
-    """Return a request whose headers are no attack by themselves."""
+    """Return a request whose headers are not an attack by themselves."""
     head = f"{scope['method']} ? HTTP/1.1\r\n\r\n".encode() + scope["raw_path"] + scope["query_string"]
     if len(head) + sum(len(name) + len(value) + len(": \r\n") for name, value in scope["headers"]) > MAX_HEADERS:
         raise HTTPRejection(431, f"The headers must not exceed {MAX_HEADERS:,} bytes.", close=True)

@@ -45,7 +45,7 @@ class PatientConnection(H11Protocol):
             self._wait()
 
     def send_400_response(self, msg: str) -> None:
-        """Refuse what is no HTTP: with 431 where the head is longer than may be, in however many pieces it came."""
+        """Refuse what is not HTTP: with 431 where the head is longer than may be, in however many pieces it came."""
         error = sys.exception()
         if not isinstance(error, h11.RemoteProtocolError) or error.error_status_hint != HEAD_TOO_LARGE:
             super().send_400_response(msg)

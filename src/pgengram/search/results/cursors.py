@@ -31,7 +31,7 @@ class Cursor:
 
     @property
     def is_further(self) -> bool:
-        """Whether it is no first page."""
+        """Whether it is not a first page."""
         return bool(self.offset or self.after)
 
 
@@ -42,7 +42,7 @@ def query_fingerprint(question: BaseModel) -> str:
 
 
 def written(place: Cursor, mark: str) -> str:
-    """Return `place` as a cursor that is good for the question of `mark` only."""
+    """Return `place` as a cursor that is valid for the question of `mark` only."""
     after = None if place.after is None else [place.after[0], str(place.after[1])]
     where = [place.now.isoformat(), place.offset, after]
     return base64.urlsafe_b64encode(json.dumps([mark, _checksum(mark, where), *where]).encode()).decode()

@@ -383,7 +383,7 @@ def _third(whole: Period, named: str) -> Period:
 
 
 def _between(tokens: Sequence[Token], now: datetime) -> Period:
-    """Read "between 9 and 15 November 2026": what the first date leaves out stands in the second."""
+    """Read "between 9 and 15 November 2026": what the first date leaves out is in the second."""
     one, two = _both_sides(tokens)
     last = _any_date(two, now)
     first = _beginning(one, two, last, now)

@@ -134,7 +134,7 @@ def _phrase(found: Sequence[re.Match[str]], words: Sequence[str], place: int, ph
 
 
 def _plain(match: re.Match[str], *, day_first: bool) -> tuple[str, Any]:
-    """Return sign and value of what is no word."""
+    """Return sign and value of what is not a word."""
     if match["slashed"]:
         return _slashed(int(match["one"]), int(match["two"]), int(match["slashed"]), day_first=day_first)
     if match["date"]:

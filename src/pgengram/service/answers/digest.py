@@ -84,7 +84,7 @@ async def digest(
 async def _pool(
     core: Core, always: Sequence[Hit], now: datetime, *, user: str | None, project: str | None
 ) -> dict[UUID, Hit]:
-    """Return the memories that may stand in a digest, the best known first."""
+    """Return the memories that may be in a digest, the best known first."""
     found: dict[UUID, Hit] = {hit.id: hit for hit in always}
     for asked in ({"sort": "created"}, {"sort": "relevance"}):
         for offset in range(0, NEWEST, f.MAX_LIMIT):

@@ -1,6 +1,6 @@
 """What a tool or a request takes: its schema, and arguments read and checked against it.
 
-Refusals say where and what is allowed, from the schema alone; the rejected value is no part of them.
+Refusals say where and what is allowed, from the schema alone; the rejected value is not a part of them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,9 @@ class Reader(Generic[Model]):
     """Reads requests of one model.
 
     Args:
-        model: the request.
-        tool: the name of the tool that takes it, for what to do next.
-        liberal: whether words, names and values are read as they are meant.
-        ignores: whether arguments that are not known are left out, and told: "none", those of the "client", or "any" that
+        model: the request. tool: the name of the tool that takes it, for what to do next. liberal: whether words, names
+        and values are read as they are meant. ignores: whether arguments that are not known are left out, and told:
+        "none", those of the "client", or "any" that
             is like none of the known.
     """
 

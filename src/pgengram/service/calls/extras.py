@@ -13,8 +13,9 @@ MAX_ARGUMENTS: Final = 100  # named in one object that is a request; the largest
 MAX_PARTS: Final = (
     50_000  # keys, and elements of lists that are no numbers, in one call; the largest batch has a tenth of it
 )
-# Words that tell of a call and not what it is about, as in toolCallId, chatInput, security_risk and waitForPreviousTools; what
-# may stand beside them; and names that are a client's own beside such a one only, as n8n's sessionId and action.
+# Words that tell of a call and not what it is about, as in toolCallId, chatInput, security_risk and
+# waitForPreviousTools; what may stand beside them; and names that are a client's own beside such a one only, as n8n's
+# sessionId and action.
 _TELLING: Final = frozenset(
     [
         "call",
@@ -89,9 +90,10 @@ def _tells_of_a_call(parts: Collection[str]) -> bool:
 
 
 def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]:
-    """Return those of the unknown arguments that are no other name of a known one and don't narrow what is meant.
+    """Return those of the unknown arguments that are not another name of a known one and don't narrow what is meant.
 
-    A call that only reads or adds does the same without them; one that changes what is there might have been meant not to.
+    A call that only reads or adds does the same without them; one that changes what is there might have been meant not
+    to.
     """
     return [
         name

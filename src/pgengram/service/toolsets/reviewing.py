@@ -286,8 +286,8 @@ class Review:
             self._note("unsourced", [row], action="confirm", why=f"{reason}: confirm it, or forget it.")
 
     def leave_out(self, names: Sequence[str], room: int) -> list[str]:
-        """Leave out the findings of the last of these names, and what would be done about them, until the rest fits into
-        so many bytes; return the names of which nothing is left though something was found.
+        """Leave out the findings of the last of these names, and what would be done about them, until the rest fits
+        into so many bytes; return the names of which nothing is left though something was found.
         """
         shown = [name for name in names if self.findings.get(name)]
         left_out: list[str] = []
@@ -358,7 +358,7 @@ def _why_alike(similarity: Mapping[frozenset[UUID], float], stays: Row, goes: Se
 
 
 def suggested(content: str, tags: Sequence[str]) -> list[str]:
-    """Return the first of `tags` all of whose words stand in `content`."""
+    """Return the first of `tags` all of whose words are in `content`."""
     there = {word.casefold() for word in words(content)}
     return [tag for tag in tags if (parts := words(tag.replace("-", " "))) and {*parts} <= there][:SUGGESTED_TAGS]
 

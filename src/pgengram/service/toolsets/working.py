@@ -222,7 +222,7 @@ class Working(Toolset):
 
         Raises:
             NotFound: one of them is not there.
-            Conflict: one of them is no working memory, or its time is over.
+            Conflict: one of them is not a working memory, or its time is over.
         """
         there = await memories.resolve(tx, ids)
         for given, problem in there.problems.items():

@@ -314,7 +314,7 @@ async def _not_in_place(connection: psycopg.AsyncConnection[dict[str, Any]]) -> 
 
 
 async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
-    """Have the vector indexes built anew later: on shards, which are empty at first, they would learn nothing."""
+    """Have the vector indexes rebuilt later: on shards, which are empty at first, they would learn nothing."""
     for row in await _rows(connection, VECTOR_INDEXES):
         await connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(row["name"])))
     await connection.execute(BUILD_ANEW)

@@ -2,7 +2,7 @@
 
 Namespaces differ in size, and so do the shards that they are dealt into: the number of lists that is right for one is
 wrong for another, and an index that was built while its shard was empty finds next to nothing once a namespace has come
-to it. So each shard's index has lists after its own rows, and is built anew by itself.
+to it. So each shard's index has lists after its own rows, and is rebuilt by itself.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ async def pieces(connection: psycopg.AsyncConnection[Any], index: str) -> list[P
 
 
 async def rebuild(connection: psycopg.AsyncConnection[Any], piece: Piece, lists: int) -> None:
-    """Build one shard's index anew beside the old one, with so many lists; none for an index that has none.
+    """Build one shard's index again beside the old one, with so many lists; none for an index that has none.
 
     Raises:
         DatabaseFailed: the worker refuses.

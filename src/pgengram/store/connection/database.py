@@ -196,7 +196,7 @@ class Database:
             self._namespace_ids[name] = row["id"]
 
     def forget_namespace(self, name: str) -> None:
-        """Look the key of a namespace up anew when next asked for it."""
+        """Look the key of a namespace up again when next asked for it."""
         self._namespace_ids.pop(name, None)
 
     @contextlib.asynccontextmanager
@@ -317,7 +317,7 @@ class Database:
     ) -> None:
         """Look up the active embedding model when it may be another than at the last look; the same goes for Citus.
 
-        The look-up is committed before the transaction that it is for begins anew: a writer that held on to the models
+        The look-up is committed before the transaction that it is for begins again: a writer that held on to the models
         and waited for the switch would have the switch wait for it.
         """
         while (mark := _mark(entered)) != self._models_mark:

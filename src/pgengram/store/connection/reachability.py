@@ -128,7 +128,7 @@ def parsed(url: str) -> dict[str, str]:
     """Return the parameters of a connection string.
 
     Raises:
-        ProgrammingError: it cannot be read; also where a % that was not escaped makes bytes that are no text.
+        ProgrammingError: it cannot be read; also where a % that was not escaped makes bytes that are not text.
     """
     try:
         return {name: str(value) for name, value in conninfo_to_dict(url).items() if value is not None}

@@ -189,7 +189,7 @@ async def _caught_up(tx: Transaction, position: str) -> None:
 
     Raises:
         Behind: it has not.
-        DatabaseFailed: this is no replica, or no longer.
+        DatabaseFailed: this is not a replica, or no longer.
     """
     deadline = time.monotonic() + CATCH_UP_S
     while True:

@@ -293,7 +293,7 @@ async def of(tx: Transaction, memories: Sequence[UUID]) -> set[UUID]:
 
 
 async def renew_of(tx: Transaction, memories: Sequence[UUID]) -> None:
-    """Move the centroids of the clusters of memories that were forgotten, restored or embedded anew."""
+    """Move the centroids of the clusters of memories that were forgotten, restored or embedded again."""
     await renew(tx, await of(tx, memories))
 
 
@@ -308,7 +308,7 @@ async def renew(tx: Transaction, ids: set[UUID], model_id: int | None = None) ->
 
 
 async def recompute(tx: Transaction, model_id: int) -> None:
-    """Work out the centroids of all clusters of the namespace anew, after the store has moved to another model."""
+    """Work out the centroids of all clusters of the namespace again, after the store has moved to another model."""
     await renew(tx, {row["id"] for row in await tx.rows(FIND_ALL)}, model_id)
 
 

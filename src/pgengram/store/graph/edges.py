@@ -106,7 +106,7 @@ async def link(
         Whether there was no such edge before.
 
     Raises:
-        InvalidInput: both ends are the same memory, or the type is no word.
+        InvalidInput: both ends are the same memory, or the type is not a word.
         NotFound: one of the memories is not there.
     """
     if from_id == to_id:

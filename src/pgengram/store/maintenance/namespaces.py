@@ -117,7 +117,7 @@ class Scrubbed:
     """What was cleared of the remains of erased rows.
 
     Args:
-        tables: how many tables were written anew.
+        tables: how many tables were rewritten.
         log_files: how many files of the write-ahead log were given up or overwritten.
         left: what could not be cleared, and what whoever runs the server can do about it.
     """
@@ -150,7 +150,7 @@ MOST_ROUNDS: Final = 10  # until the server has heard of a setting
 async def scrub(database: Database, report: Report) -> Scrubbed:
     """Clear the files of the database of rows that are there no more: tables, indexes, statistics and write-ahead log.
 
-    Each table is locked while it is written anew; calls wait for it, or say that the database is busy. The log is
+    Each table is locked while it is rewritten; calls wait for it, or say that the database is busy. The log is
     cleared only where the login may do that, which the embedded server's may. Archives, replicas and backups are not
     reached.
 

@@ -170,7 +170,7 @@ async def _compact_some(tx: Transaction, *, at_least: int) -> int:
     """Compact what waits into a new segment, together with newer ones that are no larger; return how many
     memories waited.
 
-    As each merging at least doubles a segment, the words of a memory are written anew few times until it is full.
+    As each merging at least doubles a segment, the words of a memory are rewritten few times until it is full.
     """
     turn = await tx.row(locks.TRY_IN_NAMESPACE, {"key": locks.POSTINGS})
     waiting = await tx.row(COUNT_WAITING, {"limit": SEGMENT})
@@ -193,8 +193,8 @@ async def _newest_segments(tx: Transaction) -> dict[int, int]:
 
 
 def to_merge(waiting: int, newest: Sequence[tuple[int, int]]) -> list[int]:
-    """Return which segments to compact anew with those that wait: the newest as long as they are no larger than what is
-    gathered.
+    """Return which segments to compact again with those that wait: the newest as long as they are no larger than what
+    is gathered.
 
     Args:
         waiting: how many memories wait.

@@ -2,7 +2,7 @@
 
 The new model's vectors are made beside those of the active one, batch by batch, for every memory of every namespace.
 Searches use the active model until one transaction makes the new one active; only then the old vectors go. What is left
-to do is whatever has no vector of the new model, so a move that was broken off goes on where it was.
+to do is whatever has no vector of the new model, so a move that was interrupted goes on where it was.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Erasing memories for good: what would go, and taking all of it away, with a receipt."""
+"""Erasing memories permanently: what would go, and taking all of it away, with a receipt."""
 
 from __future__ import annotations
 
@@ -61,7 +61,8 @@ STRIP_PLANS: Final = """
 UPDATE memory_confirmations c SET arguments = c.arguments - 'steps' WHERE c.namespace_id = %(namespace_id)s
   AND EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN c.arguments::text) > 0)
 """
-# What other machines said of it, and of rows that lead to it. Reads all of this namespace's: a link is known by two ids.
+# What other machines said of it, and of rows that lead to it. Reads all of this namespace's: a link is known by two
+# ids.
 STRIP_DOCUMENTS: Final = """
 DELETE FROM sync_documents d WHERE d.namespace_id = %(namespace_id)s
   AND EXISTS (SELECT 1 FROM unnest(%(names)s::text[]) AS name WHERE position(name IN d.key) > 0)
@@ -143,7 +144,7 @@ async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[st
 async def erase(
     tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True, cited: Sequence[Row] = ()
 ) -> list[dict[str, Any]]:
-    """Take memories away for good, and return a receipt for each: `id`, `erased_at` and what was `removed`.
+    """Take memories away permanently, and return a receipt for each: `id`, `erased_at` and what was `removed`.
 
     No text, vector, word, tag, edge or membership stays, and no text in the history either: its rows tell only when
     which fields were changed. What named an erased memory as its replacement no longer does. Their ids are listed, so

@@ -317,7 +317,7 @@ class Resolved:
         return list(dict.fromkeys(self.found.values()))
 
     def refuse_problems(self) -> None:
-        """Raise what is wrong with the first of those that are no memory.
+        """Raise what is wrong with the first of those that are not memories.
 
         Raises:
             NotFound: there is no such memory.

@@ -4,7 +4,7 @@ Every table of a namespace is asked with `namespace_id = %(namespace_id)s` of it
 so Citus sends the whole statement to the one worker that has the namespace. Three more habits keep it able to: an
 INSERT from a SELECT returns something (it would be sent as COPY otherwise, which row-level security refuses), no
 subquery is without a column, and a change takes the time from a subquery with OFFSET 0 (what is not immutable may not
-stand in an expression over columns).
+be in an expression over columns).
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a namespace has, out of the tables as JSON and back into them, exactly; vectors and words are made anew."""
+"""What a namespace has, out of the tables as JSON and back into them, exactly; vectors and words are made again."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ PAGE: Final = 500  # records read or looked up at once
 class Table:
     """A table that is carried over row by row.
 
-    record: what a row of it is called; key: its columns and their types, in order; derived: columns that are made anew;
-    dated: `updated_at` says when somebody changed a row.
+    record: what a row of it is called; key: its columns and their types, in order; derived: columns that are made
+    again; dated: `updated_at` says when somebody changed a row.
     """
 
     record: str
@@ -337,7 +337,7 @@ async def present(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any
 
 
 async def renew_clusters(tx: Transaction, ids: Sequence[str], model_id: int | None) -> None:
-    """Work out the centroids of clusters whose members came in; that is no change of theirs."""
+    """Work out the centroids of clusters whose members came in; that is not a change of theirs."""
     before = Jsonb([{"id": row["id"], "at": row["at"]} for row in await tx.rows(FIND_CLUSTERS_CHANGED, {"ids": ids})])
     await clusters.renew(tx, {UUID(id_) for id_ in ids}, model_id)
     await tx.run(SET_CLUSTERS_CHANGED, {"rows": before})

@@ -205,7 +205,7 @@ class BackupScheduler:
             self._task = asyncio.create_task(self._run(), name="backup scheduler")
 
     async def close(self) -> None:
-        """Break off; an unfinished backup is removed by the next."""
+        """Cancel the backup that is being made; the next removes what it left."""
         await background.end(self._task)
 
     async def _run(self) -> None:

@@ -85,8 +85,8 @@ def gone(connection: psycopg.Connection[Any]) -> Gone:
 def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
     """Erase and revoke in a restored database what had been gone from the one it takes the place of.
 
-    The list goes along, so that a restore of a still older backup knows of it too. The files are cleared of what was
-    erased.
+    The list is copied, too, so that a restore of a still older backup knows of it too. The files are cleared of what
+    was erased.
 
     Raises:
         DatabaseFailed: that failed.

@@ -39,7 +39,7 @@ class Upgraded:
 
 
 def upgrade(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> Upgraded:
-    """Move the embedded store of `data_dir` to the newest PostgreSQL carried; broken off, it leaves what there was.
+    """Move the embedded store of `data_dir` to the newest PostgreSQL carried; interrupted, it leaves what there was.
 
     The data goes through a backup, which stays in the folder `backups`; every row is compared before the new data takes
     the place of the old, and once more there.

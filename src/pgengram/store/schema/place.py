@@ -1,4 +1,4 @@
-"""Where in a database a store is, or can be: its schema, pgvector's, and what stands in the way of one."""
+"""Where in a database a store is, or can be: its schema, pgvector's, and what is in the way of one."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def expect_changeable(place: Place) -> None:
 
 
 def expect_room_for_a_store(connection: psycopg.Connection[Any], place: Place, names: Collection[str]) -> None:
-    """Refuse a database in which no store can be made, with one sentence for what stands in the way.
+    """Refuse a database in which no store can be made, with one sentence for what is in the way.
 
     Args:
         connection: to the database.
@@ -165,7 +165,7 @@ def expect_room_for_a_store(connection: psycopg.Connection[Any], place: Place, n
         names: of the relations that would be made.
 
     Raises:
-        NotReady: something stands in the way.
+        NotReady: something is in the way.
     """
     expect_changeable(place)
     if place.encoding != "UTF8":

@@ -161,7 +161,7 @@ def key_row(table: Table, key: str) -> dict[str, Any]:
 
 
 async def rows_now(tx: Transaction, table: Table, keys: Collection[str]) -> dict[str, dict[str, Any]]:
-    """Return rows by the texts of their keys, without their keys and what is made anew."""
+    """Return rows by the texts of their keys, without their keys and what is made again."""
     await tx.rows(transferring.BEGIN_READING)
     names = [name for name, _ in table.key]
     statement = READ_ROWS.format(

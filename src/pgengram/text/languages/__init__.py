@@ -106,7 +106,7 @@ def languages() -> dict[str, LanguageData]:
     """Return each language by its code, in the order of the codes.
 
     Raises:
-        TypeError: a file has a key that is no field.
+        TypeError: a file has a key that is not a field.
     """
     found = {}
     for file in sorted(FOLDER.iterdir(), key=lambda file: file.name):

@@ -136,7 +136,7 @@ def _read(text: str) -> Reading:
 
 
 def _other_names(one: Reading, other: Reading) -> bool:
-    """Whether other names stand in them, or in another order.
+    """Whether other names are in them, or in another order.
 
     What only begins a sentence is a name when the other text has another word there.
     """

@@ -70,7 +70,7 @@ def includes(text: str, other: str) -> bool:
 
 
 def _same_letters(text: str, other: str) -> bool:
-    """Whether each word of `other` stands in `text` with the same capitals, but for the first letter of a sentence."""
+    """Whether each word of `other` is in `text` with the same capitals, but for the first letter of a sentence."""
     inner, begin = _written(text)
     wanted, begins = _written(other)
     return all(word in inner or _begun(word) in begin for word in wanted) and begins <= begin | {*map(_begun, inner)}
@@ -134,7 +134,7 @@ def _spaced(text: str) -> Iterator[str]:
 
 
 def _is_sign(character: str, category: str, before: str, after: str) -> bool:
-    """Whether a character that is no letter says something: +, € and 👍 anywhere, a hyphen before a digit."""
+    """Whether a character that is not a letter says something: +, € and 👍 anywhere, a hyphen before a digit."""
     if character in SIGNS or (category[0] == "S" and category != "Sk"):
         return True
     if character in JOINTS:

@@ -1,4 +1,4 @@
-"""Memories that are here and are brought in again: a newer state is taken over, and so is what was edited in a note."""
+"""Memories that are here and are imported again: a newer state is taken over, and so is what was edited in a note."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ class ChangedMemories:
         return MemoryManager(self._core.settings, self._core)
 
     async def without_order(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Return the memories of other systems that say what they never said here, of which no time tells whether that is
-        newer.
+        """Return the memories of other systems that say what they never said here, of which no time tells whether that
+        is newer.
         """
         asked = [pair for pair in pairs if _is_foreign(pair[0])]
         if not asked:

@@ -33,7 +33,7 @@ class Broken:
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """An object of a file of JSON: the member of the file's own object that it stands in, if any, and its place."""
+    """An object of a file of JSON: the member of the file's own object that it is in, if any, and its place."""
 
     place: str
     key: str

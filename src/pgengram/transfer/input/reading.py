@@ -59,7 +59,7 @@ def text_of(source: Source) -> str:
     """Return the text of the file that was given.
 
     Raises:
-        InvalidInput: it can't be read, or is no text.
+        InvalidInput: it can't be read, or is not text.
     """
     file = only_file(source)
     try:

@@ -56,7 +56,7 @@ class File:
 
 
 def legible(text: str) -> str:
-    """Return a text that can be printed and stored: names of files may hold bytes that are no UTF-8."""
+    """Return a text that can be printed and stored: names of files may hold bytes that are not UTF-8."""
     return text.encode("utf-8", "replace").decode()
 
 

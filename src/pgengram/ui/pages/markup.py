@@ -112,7 +112,7 @@ def highlighted(text: str, query: str) -> Pieces:
 
 
 def _found(text: str, query: str) -> list[tuple[int, int]]:
-    """Return where words of a query stand in a text: those of the same stem, and pairs of unspaced characters."""
+    """Return where words of a query are in a text: those of the same stem, and pairs of unspaced characters."""
     wanted = {_stem(word) for word in words(query)} - _empty()
     spans = [found.span() for found in WORD.finditer(text) if _stem(found[0]) in wanted] if wanted else []
     folded = text.casefold()

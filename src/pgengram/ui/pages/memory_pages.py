@@ -72,7 +72,7 @@ class MemoryPages(PageApplication):
         return self._page(LISTS.get(target, "search.html"), here="/", looking=looking, part=part, **shown)
 
     async def facets(self, request: Request) -> Response:
-        """Show the filters anew, each value with how many memories it would leave."""
+        """Show the filters again, each value with how many memories it would leave."""
         asked = _asked(request)
         return self._page("_facets.html", asked=asked, facets=await self.views.facets(asked, patience_s=COUNTING_S))
 

@@ -62,7 +62,7 @@ class NewsPages(PageApplication):
         return self._note_visit(self._page("news.html", here="/news", **given), ended, now)
 
     async def seen(self, request: Request) -> Response:
-        """Begin to count anew from now on."""
+        """Begin to count again from now on."""
         await self.session_guard.form(request)
         return self._note_visit(self._then("/", "You have seen everything until now"), time.time(), time.time())
 

@@ -99,7 +99,7 @@ Page = Callable[[Request], Awaitable[Response]]
 
 @dataclass(slots=True)
 class PageApplication(ABC):
-    """The pages of one run: how they are drawn, and what stands in place of one that cannot be.
+    """The pages of one run: how they are drawn, and what takes the place of one that cannot be.
 
     views: what they show; namespace: whose memories; sign_ins: the browsers that are let in; namespaces:
     returns the names of all; said: what the last change did, shown on the next page.

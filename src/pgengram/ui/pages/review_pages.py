@@ -40,7 +40,7 @@ def _own(address: str) -> str:
 
 
 def _back(request: Request, otherwise: str) -> str:
-    """Return the list that a form was sent from, with its question, filters and page; `otherwise` if it was no list."""
+    """Return the list that a form was sent from, with its question, filters and page; `otherwise` if it was not a list."""
     sent = urlsplit(request.headers.get("referer", ""))
     return _own(f"{sent.path}?{sent.query}" if sent.query else sent.path) if LISTS.fullmatch(sent.path) else otherwise
 

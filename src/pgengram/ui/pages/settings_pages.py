@@ -80,7 +80,7 @@ class SettingsPages(PageApplication):
         return FileResponse(path, filename=path.name, media_type="application/jsonl")
 
     async def import_(self, request: Request) -> Response:
-        """Show what a file holds, how far it is brought in, and what that came to."""
+        """Show what a file holds, how far it is imported, and what that came to."""
         arriving = self.views.arriving
         try:
             imported = arriving.result()
@@ -117,7 +117,7 @@ class SettingsPages(PageApplication):
         return RedirectResponse("/import", 303)
 
     async def bring(self, request: Request) -> Response:
-        """Begin to bring in what was looked at."""
+        """Begin to import what was looked at."""
         await self.session_guard.form(request)
         self.views.arriving.bring()
         return RedirectResponse("/import", 303)

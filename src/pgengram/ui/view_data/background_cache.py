@@ -66,7 +66,7 @@ class BackgroundCache:
         return cast("Answer", kept.task.result())
 
     def forget(self) -> None:
-        """Make everything anew when it is next asked for, as memories were changed."""
+        """Make everything again when it is next asked for, as memories were changed."""
         for key, kept in [*self._kept.items()]:
             kept.outdated, kept.before = True, None
             if kept.task.done():
@@ -78,7 +78,7 @@ class BackgroundCache:
                 del self._kept[key]
 
     async def close(self) -> None:
-        """Break off what is being made."""
+        """Cancel what is being made."""
         tasks = [kept.task for kept in self._kept.values()]
         for task in tasks:
             task.cancel()

@@ -43,8 +43,8 @@ class Line:
     """How relevant one memory was and will be, at any moment.
 
     As pgengram_relevance says it before it is cut at 1: importance · exp(−rate · days), and for each use its weight,
-    faded likewise since then. Of the uses before those that were kept only the sum is known, which says nothing of the
-    time before `known_from`.
+    faded in the same way since then. Of the uses before those that were kept only the sum is known, which says nothing
+    of the time before `known_from`.
 
     Args:
         stages: oldest first, the first from the memory's beginning on.

@@ -1,4 +1,4 @@
-"""The form of a memory: its fields as they stand in it, and what somebody changed there."""
+"""The form of a memory: its fields as they are in it, and what somebody changed there."""
 
 from __future__ import annotations
 

@@ -240,7 +240,7 @@ class Points:
 
 @cache
 def _empty() -> frozenset[str]:
-    """Return the words that say little in any language; one that says much in another is no great loss to a name."""
+    """Return the words that say little in any language; one that says much in another is not a great loss to a name."""
     return frozenset().union(*(said(code) for code in LANGUAGES for said in (function_words, light_words)))
 
 

@@ -55,7 +55,7 @@ class Job:
         return round(taken / self.done * max(0, self.total - self.done))
 
     def result(self) -> Any:
-        """Return what it came to, or None while it is under way or when it was broken off.
+        """Return what it came to, or None while it is under way or when it was interrupted.
 
         Raises:
             Exception: what it failed of; once, afterwards it is as if it had not begun.
@@ -99,7 +99,7 @@ class Export:
 
 
 class Import:
-    """A file that somebody gave: looked through first, brought in when that is wanted.
+    """A file that somebody gave: looked through first, imported when that is wanted.
 
     Args:
         core: whose memories they will be.
@@ -154,7 +154,7 @@ class Import:
         self._begin(bringing=False)
 
     def bring(self) -> None:
-        """Bring in what was looked at.
+        """Import what was looked at.
 
         Raises:
             Absent: no file was looked at.
@@ -185,7 +185,7 @@ class Import:
         """Return what bringing in came to; None before. Looking fills `found`.
 
         Raises:
-            Exception: what the reader or the database refused; the file is to be given anew.
+            Exception: what the reader or the database refused; the file is to be given again.
         """
         report: Imported | Shape | None = self.job.result()
         if isinstance(report, Shape):

@@ -81,7 +81,7 @@ class ViewService:
 
     Args:
         manager: whose memories.
-        folder: of this run, for what is exported and brought in.
+        folder: of this run, for what is exported and imported.
     """
 
     def __init__(self, manager: MemoryManager, folder: Path) -> None:
@@ -102,7 +102,7 @@ class ViewService:
         self._answered: set[frozenset[str]] = set()  # groups of findings
 
     async def close(self) -> None:
-        """Break off what is being made."""
+        """Cancel what is being made."""
         await self.cache.close()
         await self._searches.close()
         await self._reviews.close()
@@ -209,7 +209,7 @@ class ViewService:
     # -- one -------------------------------------------------------------------------------------------------------
 
     async def memory(self, id_: UUID) -> Shown:
-        """Return one memory with its history, relations, clusters, neighbours and how it fades; reading it so is no
+        """Return one memory with its history, relations, clusters, neighbours and how it fades; reading it so is not a
         use.
 
         Raises:
@@ -287,7 +287,7 @@ class ViewService:
         return await self._reviews.get(offset, review, fresh_s=REVIEW_FRESH_S)
 
     def look_again(self) -> None:
-        """Review anew when that is next asked for."""
+        """Review again when that is next asked for."""
         self._reviews.forget()
 
     def findings(self, reviewed: Reviewed, name: str) -> list[Shown]:

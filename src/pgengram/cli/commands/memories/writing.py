@@ -120,7 +120,7 @@ async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str,
 
     Raises:
         NotFound: there is no such memory.
-        Conflict: its last change was no change of fields.
+        Conflict: its last change was not a change of fields.
     """
     memory = await _read(manager, id_, include=["history"])
     last = memory["history"][0]
@@ -187,7 +187,7 @@ def _print_forgotten(results: list[dict[str, Any]], *, hard: bool) -> None:
 
 
 def _from_stdin() -> str:
-    """Return what stands in standard input.
+    """Return what is in standard input.
 
     Raises:
         InvalidInput: it is not in UTF-8.

@@ -139,7 +139,7 @@ class ChangePlan:
         steps: what is to be done.
         rows: those of the memories that are there.
         replayable: whether a token alone carries it out, so that the steps are kept with the token.
-        problems: what was asked for and is no memory, with the error of each.
+        problems: what was asked for and is not a memory, with the error of each.
     """
 
     steps: Sequence[Step]
@@ -186,7 +186,7 @@ class ChangePlan:
 
     @property
     def question(self) -> str:
-        """What the user is asked: how many memories, the first of them, and whether they can be brought back."""
+        """What the user is asked: how many memories, the first of them, and whether they can be restored."""
         done = {effect.made.operation for effect in self.effects}
         number = counted(len(self.effects))
         head = (

@@ -1,7 +1,7 @@
 """ChatGPT's export: conversations.json, or several numbered ones, in a zip or folder.
 
-A conversation is a tree, as questions can be edited and answers made anew; what is shown at the end is taken. A canvas is
-kept whole, as it was at the end, in the message that changed it last.
+A conversation is a tree, as questions can be edited and answers made again; what is shown at the end is taken. A canvas
+is kept whole, as it was at the end, in the message that changed it last.
 """
 
 from __future__ import annotations

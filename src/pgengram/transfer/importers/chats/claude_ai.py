@@ -1,6 +1,6 @@
 """Claude.ai's export: conversations.json, projects.json and memories.json, in a zip or folder.
 
-A conversation is a tree, as questions can be edited and answers made anew; what leads to its end is taken. A work that
+A conversation is a tree, as questions can be edited and answers made again; what leads to its end is taken. A work that
 was written in it (an artifact, a file) is kept whole, as it was at the end, beside the message that finished it.
 """
 

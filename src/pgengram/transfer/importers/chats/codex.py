@@ -1,9 +1,8 @@
 """Codex's sessions: the folder ~/.codex/sessions, or one of its rollout-*.jsonl files.
 
-What is said stands in items of the model's answers, in events, or in both. A session that was forked begins with its own
-header, then has what was said before, header and all, as if it were new; newer versions only refer to it, and go on with
-its count of lines. Going back takes the last prompts with all that
-followed, by an event that counts them.
+What is said is in items of the model's answers, in events, or in both. A session that was forked begins with its own
+header, then has what was said before, header and all, as if it were new; newer versions only refer to it, and go on
+with its count of lines. Going back takes the last prompts with all that followed, by an event that counts them.
 """
 
 from __future__ import annotations
@@ -174,7 +173,7 @@ class Survey:
 
 
 class _Once:
-    """Says of each line what it says, once: what stands in an item and in an event is said by the one that comes first."""
+    """Says of each line what it says, once: what is in an item and in an event is said by the one that comes first."""
 
     def __init__(self) -> None:
         self._said: Counter[tuple[str, str, bool]] = Counter()

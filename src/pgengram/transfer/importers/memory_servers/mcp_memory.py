@@ -1,5 +1,5 @@
-"""@modelcontextprotocol/server-memory and its forks: entities, their observations and relations, as a file of JSON lines
-or as the object that the tool read_graph answers.
+"""@modelcontextprotocol/server-memory and its forks: entities, their observations and relations, as a file of JSON
+lines or as the object that the tool read_graph answers.
 
 Forks write times, tags, importance and aliases, and observations as objects with a time of their own.
 """
@@ -74,7 +74,7 @@ def _rows(source: Source) -> Iterator[tuple[str, Row | Left]]:
 
 
 def _time(row: Row, names: tuple[str, ...]) -> Any:
-    """Return a time by the first of the names that has one, also where it stands in the metadata."""
+    """Return a time by the first of the names that has one, also where it is in the metadata."""
     inner = mapping(row.get("metadata"))
     return next((at for name in names if (at := moment(row.get(name)) or moment(inner.get(name)))), None)
 

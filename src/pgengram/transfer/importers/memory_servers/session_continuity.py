@@ -27,7 +27,7 @@ NOT_MEMORIES = ("sessions", "tasks", "solutions", "project_context", "active_con
 
 
 def read(source: Source) -> Read:
-    """Read `.claude/sessions.db`, the user's directives as preferences; sessions and tasks are no memories, and are
+    """Read `.claude/sessions.db`, the user's directives as preferences; sessions and tasks are not memories, and are
     counted.
     """
     tables = tables_of(source)
