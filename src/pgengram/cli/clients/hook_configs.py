@@ -212,13 +212,13 @@ def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mappi
         text = json.dumps(dict(hooks.begins), indent=2) + "\n"
     there = _there(hooks, text)
     for event in hooks.events.values():
-        others = [one for one in there.get(event, ()) if not _is_ours(one, client)]
-        if event in groups and [one for one in there.get(event, ()) if _is_ours(one, client)] == [groups[event]]:
-            continue  # it stays where it is
-        if event in groups:
-            text = jsonc.with_entry(text, (HOLDER, event), [*others, groups[event]])
-        elif event in there and len(others) < len(there[event]):
-            text = _with_others(text, event, others)
+        ours: list[Any] = []
+        others: list[Any] = []
+        for one in there.get(event, ()):
+            (ours if _is_ours(one, client) else others).append(one)
+        wanted = [groups[event]] if event in groups else []
+        if ours != wanted:  # else it stays where it is
+            text = _with_others(text, event, [*others, *wanted])
     return text
 
 

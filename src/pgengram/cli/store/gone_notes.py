@@ -58,11 +58,11 @@ async def settle(store: Store, imported: Imported, fate: Fate, source: str, *, a
     if not as_json:
         _list(imported.gone)
     asks = fate == "ask" and sys.stdin.isatty() and not as_json
-    if imported.dry_run or (fate != "forget" and not asks):
-        if not as_json:
-            say("These memories stay." + ("" if fate == "keep" else f" To forget them: {command(source)}"))
-        return 0
-    return await _forget(store, imported.gone, ask=asks)
+    if not imported.dry_run and (asks or fate == "forget"):
+        return await _forget(store, imported.gone, ask=asks)
+    if not as_json:
+        say("These memories stay." + ("" if fate == "keep" else f" To forget them: {command(source)}"))
+    return 0
 
 
 def command(source: str) -> str:

@@ -178,7 +178,7 @@ async def import_(
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`
     """
-    mapping = dict(name_value(one) for one in mapped.split(",") if one)
+    mapping = _mapping(mapped)
     with found(source, identity) as path:
         if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:
             system, mapping = await asyncio.to_thread(_asked, system, path, encoding)
@@ -222,7 +222,12 @@ def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]
     say("Columns:\n" + "\n".join(f"  {name}: {example}" for name, example in shape.columns.items()))
     shown = ",".join(f"{field}={column}" for field, column in shape.guess.items())
     answer = answer_of(lambda: typer.prompt("Which column goes into which field?", default=shown or "content="))
-    return system, dict(name_value(one) for one in answer.split(",") if one)
+    return system, _mapping(answer)
+
+
+def _mapping(written: str) -> dict[str, str]:
+    """Return which column goes into which field, of FIELD=COLUMN,FIELD=COLUMN."""
+    return dict(name_value(one) for one in written.split(",") if one)
 
 
 def _show(imported: Imported) -> None:

@@ -48,12 +48,13 @@ class BackgroundCache:
         Raises:
             Exception: what `make` raised; the next call tries again.
         """
-        kept = self._kept.get(key)
-        age_s = 0.0 if kept is None or kept.made_at is None else time.monotonic() - kept.made_at
-        if kept is None or age_s > fresh_s:
-            before = kept
+        before = self._kept.get(key)
+        age_s = 0.0 if before is None or before.made_at is None else time.monotonic() - before.made_at
+        if before is not None and age_s <= fresh_s:
+            kept = before
+        else:
             kept = self._kept[key] = _Kept(asyncio.ensure_future(make()))
-            kept.before = before if before is not None and age_s <= stale_s else None
+            kept.before = before if age_s <= stale_s else None
             self._let_go()
         done, _ = await asyncio.wait({kept.task}, timeout=0 if kept.before else patience_s)
         if not done:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 from uuid import UUID
@@ -46,13 +46,9 @@ class NetworkView:
         nodes, lines, cut = await self._strongest() if id_ is None else await self._around(id_, depth, min_strength)
         if id_ is None and not lines:
             nodes, lines, cut = await self._alike()
-        number = {name: place for place, name in enumerate(nodes)}
-        lines = [line for line in lines if line["from"] in number and line["to"] in number]
-        joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
+        lines = [line for line in lines if line["from"] in nodes and line["to"] in nodes]
         if nodes:
-            positions = await asyncio.to_thread(drawing.spread, len(nodes), joined)
-            for node, (x, y) in zip(nodes.values(), positions.tolist(), strict=True):
-                node |= {"x": round(x, 1), "y": round(y, 1)}
+            await _place(nodes, lines)
         return {
             "nodes": nodes,
             "edges": lines,
@@ -95,6 +91,15 @@ def _node(text: str, type_: str, depth: int | None = None) -> Shown:
 def _line(edge: Mapping[str, Any]) -> Shown:
     ends = {"from": str(edge["from_id"]), "to": str(edge["to_id"])}
     return {**ends, "type": edge["type"], "strength": edge["strength"]}
+
+
+async def _place(nodes: Mapping[str, Shown], lines: Sequence[Shown]) -> None:
+    """Give each node a position, `x` and `y`, near those that it is linked to."""
+    number = {name: place for place, name in enumerate(nodes)}
+    joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
+    positions = await asyncio.to_thread(drawing.spread, len(nodes), joined)
+    for node, (x, y) in zip(nodes.values(), positions.tolist(), strict=True):
+        node |= {"x": round(x, 1), "y": round(y, 1)}
 
 
 async def _strongest(tx: Transaction) -> tuple[list[Row], dict[UUID, Row]]:
