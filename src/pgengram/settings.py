@@ -79,15 +79,16 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= len(self.namespace) <= 128:
             raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
-        if self.log_level.upper().removesuffix(",JSON") not in LOG_LEVELS:
-            raise InvalidInput(
-                f"PGENGRAM_LOG_LEVEL must be one of {', '.join(LOG_LEVELS)}, optionally followed by ,json."
-            )
-        if self.compat not in ("", *COMPAT):
-            raise InvalidInput(f"PGENGRAM_COMPAT must be empty or one of {', '.join(COMPAT)}.")
-        for name, allowed in (("secrets", SECRETS), ("answers", ANSWERS)):
-            if getattr(self, name) not in allowed:
-                raise InvalidInput(f"{PREFIX}{name.upper()} must be one of {', '.join(allowed)}.")
+        for name, value, allowed, rest in (
+            ("log_level", self.log_level.upper().removesuffix(",JSON"), LOG_LEVELS, ", optionally followed by ,json"),
+            ("compat", self.compat, ("", *COMPAT), ""),
+            ("secrets", self.secrets, SECRETS, ""),
+            ("answers", self.answers, ANSWERS, ""),
+        ):
+            if value not in allowed:
+                or_empty = "empty or " if "" in allowed else ""
+                choices = ", ".join(filter(None, allowed))
+                raise InvalidInput(f"{PREFIX}{name.upper()} must be {or_empty}one of {choices}{rest}.")
         if self.backup_days and (not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS):
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
         unknown = self.toolset_names - {*TOOLSETS, *TOOLSETS_BY_NAME_ONLY, ESSENTIAL}

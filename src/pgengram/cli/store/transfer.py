@@ -234,7 +234,7 @@ def _show(imported: Imported) -> None:
     say(f"Format: {imported.system}.")
     screen.print(_table_of(imported))
     if imported.redacted:
-        say(f"Secrets were redacted in {imported.redacted:,} record{'' if imported.redacted == 1 else 's'}.")
+        say(f"Secrets were redacted in {counted(imported.redacted, 'record', 'records')}.")
     if imported.since and imported.until:
         say(f"From {imported.since:%Y-%m-%d} to {imported.until:%Y-%m-%d}.")
     if imported.added["turn"] and not imported.dry_run:
