@@ -20,7 +20,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
 from pgengram.store.sync import state
-from pgengram.sync import devices, exchange
+from pgengram.sync import devices, documents, exchange
 from pgengram.sync.exchange import Exchange, Outcome
 from pgengram.sync.keys import Key
 from pgengram.transfer import export_to
@@ -53,12 +53,12 @@ class Machine:
 
     async def syncs(self) -> Outcome:
         """Exchange once, while all clocks of this machine are wrong, the database's too."""
-        right = exchange._us
-        exchange._us = lambda moment: right(moment) + self.ahead_us
+        right = documents.microseconds
+        documents.microseconds = exchange.microseconds = lambda moment: right(moment) + self.ahead_us
         try:
             outcome = await self.exchange.run()
         finally:
-            exchange._us = right
+            documents.microseconds = exchange.microseconds = right
         assert outcome is not None
         return outcome
 

@@ -1,1 +1,1 @@
-"""Sign-in for clients that take no pasted token: an authorization server for a store's owner, in the process that serves MCP."""
+"""Sign-in for clients that take no pasted token: an authorization server for a store's owner."""

@@ -138,7 +138,7 @@ def _seal(key: bytes, text: bytes) -> bytes:
 
 
 def _uris(given: Any) -> tuple[str, ...]:
-    """Return the redirect URIs that can be used; the others are left out, as some clients name a scheme of their own, too."""
+    """Return the redirect URIs that can be used; others are left out, as some clients also name a scheme of their own."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         return ()
     return tuple(uri for uri in given[:MAX_URIS] if isinstance(uri, str) and usable(uri))

@@ -1,6 +1,7 @@
 """The authorization server's endpoints: what clients discover, the page that a person sees, and tokens.
 
-OAuth 2.1 for public clients as MCP asks for it: PKCE with S256 only, resource indicators (RFC 8707), the issuer in each answer (RFC 9207), refresh
+OAuth 2.1 for public clients as MCP asks for it: PKCE with S256 only, resource indicators (RFC 8707), the issuer in
+each answer (RFC 9207), refresh
 tokens that are replaced at each use, revocation (RFC 7009), registration without a memory (RFC 7591).
 """
 

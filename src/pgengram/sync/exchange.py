@@ -16,19 +16,17 @@ from uuid import UUID
 
 from pgengram import __version__
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
 from pgengram.runtime.retry import retrying
 from pgengram.service.core import Core
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion
-from pgengram.store.memory import statements as s
-from pgengram.store.sync import disputes, rows, state
+from pgengram.store.sync import rows, state
 from pgengram.sync import memories
+from pgengram.sync.documents import Line, MemoryDocuments, RowDocuments, kept_state, microseconds
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import CHANGES, DEVICE, ERASED, File, Folder, small
 from pgengram.sync.keys import Key
-from pgengram.sync.merging import TOO_FAR_AHEAD_US, Document, digest_of, is_far_ahead, merged, with_changes
-from pgengram.transfer.ingestion.arrivals import arrival
+from pgengram.sync.merging import TOO_FAR_AHEAD_US, digest_of, is_far_ahead, merged
 
 READ_AT_ONCE: Final = 64  # records taken in one transaction
 WRITTEN_AT_ONCE: Final = 2_000  # records of one file
@@ -45,24 +43,6 @@ class Outcome:
     erased: int = 0
     unread: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Line:
-    """One record of a file: the state of a memory or of a row."""
-
-    kind: str
-    key: str
-    document: Document
-
-    @classmethod
-    def of(cls, record: Mapping[str, Any]) -> Line:
-        """Read a record.
-
-        Raises:
-            KeyError, TypeError, ValueError: it has another form.
-        """
-        return cls(str(record["kind"]), str(record["key"]), Document.from_json(record["state"]))
 
 
 def now_us() -> int:
@@ -292,12 +272,12 @@ class _Run:
         parts = dict(zip(texts, embedded.vectors, strict=True))
         async with self._transaction() as tx:
             await tx.allow_for(len(lines))
-            taking = _Memories(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
+            taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
             self.outcome.taken += await taking.take(lines, parts)
 
     async def _take_rows(self, kind: str, lines: Sequence[Line]) -> None:
         async with self._transaction() as tx:
-            taking = _Rows(tx, kind, self._writer, self._clock())
+            taking = RowDocuments(tx, kind, self._writer, self._clock())
             self.outcome.taken += await taking.take(lines, self._core.model_key)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -338,13 +318,13 @@ class _Run:
         """Keep what is known of all that was changed, and return it as the records of a file."""
         records = []
         for kind in dict.fromkeys(row["kind"] for row in changed):
-            times = {row["key"]: _us(row["at"]) for row in changed if row["kind"] == kind}
+            times = {row["key"]: microseconds(row["at"]) for row in changed if row["kind"] == kind}
             if kind == state.MEMORY:
-                taking = _Memories(tx, self._settings.device, self._writer, self._clock(), None)
+                taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), None)
                 documents = await taking.current(times)
             else:
-                documents = await _Rows(tx, kind, self._writer, self._clock()).current(times)
-            await state.keep(tx, kind, [_kept(key, document) for key, document in documents.items()])
+                documents = await RowDocuments(tx, kind, self._writer, self._clock()).current(times)
+            await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
             for key, document in documents.items():
                 told = memories.told_by(document, self._settings.device_name, self._settings.writers)
                 records.append({"kind": kind, "key": key, "state": told.as_json(whole=True)})
@@ -394,159 +374,5 @@ async def _alone(core: Core) -> AsyncIterator[Transaction]:
         yield tx
 
 
-class _Memories:
-    """Memories as documents, in one transaction."""
-
-    def __init__(self, tx: Transaction, device: str, writer: str, clock: int, model_id: int | None) -> None:
-        self._tx, self._device, self._writer, self._clock, self._model_id = tx, device, writer, clock, model_id
-
-    async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
-        """Return memories as they are here, by their ids, with what was changed at these times.
-
-        Those that only a working memory holds are nobody else's, and those that are gone are told of otherwise.
-        """
-        there = await rows.records(self._tx, list(times))
-        known = await state.documents(self._tx, state.MEMORY, list(times))
-        return {
-            id_: self._document(known.get(id_), record, times[id_])
-            for id_, record in there.items()
-            if record["status"] != "working"
-        }
-
-    def _document(self, known: Any, record: Mapping[str, Any], at: int) -> Document:
-        before = Document.from_json(known) if known else Document()
-        fields = memories.fields_of(record)
-        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
-        if _is_confirmed(before, after):  # whoever says that it holds has chosen what is shown
-            after.entries = {name: (max(all_, key=lambda one: one.order),) for name, all_ in after.entries.items()}
-        after.counts = memories.with_counts(before, self._device, memories.counts_of(record))
-        return after
-
-    async def take(self, lines: Sequence[Line], parts: Mapping[str, Passage]) -> int:
-        """Take in what other machines say of memories, and return of how many that was something new."""
-        tx, ids = self._tx, [line.key for line in lines]
-        await tx.rows(s.LOCK, {"ids": [UUID(id_) for id_ in ids]})
-        there = await rows.records(tx, ids)
-        known = await state.documents(tx, state.MEMORY, ids)
-        changed = {
-            row["key"]: _us(row["at"]) for row in await tx.rows(state.WHEN_CHANGED, {"kind": state.MEMORY, "keys": ids})
-        }
-        taken, kept = 0, []
-        for line in sorted(lines, key=lambda one: one.key):
-            mine = Document()
-            if line.key in there:
-                mine = self._document(known.get(line.key), there[line.key], changed.get(line.key, self._clock))
-            after = merged(mine, line.document)
-            if after != mine and "content" in after.entries:
-                await self._put(line.key, after, there.get(line.key), parts.get(line.key))
-                taken += 1
-            kept.append(_kept(line.key, after))
-        await state.keep(tx, state.MEMORY, kept)
-        return taken
-
-    async def _put(self, id_: str, after: Document, before: Mapping[str, Any] | None, parts: Passage | None) -> None:
-        """Give a memory the state that all machines together say."""
-        shown = after.shown()
-        record = memories.record_of(id_, shown, before["version"] if before else 1)
-        one = arrival(record, tags=record["tags"])
-        twin = (await rows.twins(self._tx, [one.hash])).get(one.hash) if one.active else None
-        older = twin is not None and twin < one.id
-        if twin is not None and twin != one.id:
-            if older:
-                one = arrival({**record, "status": "invalidated", "replaced_by": [str(twin)],
-                               "reason": rows.SAME_ELSEWHERE}, tags=record["tags"])  # fmt: skip
-            else:
-                await rows.retire(self._tx, twin, one.id)
-        await rows.silently(self._tx, on=True)
-        if before is None:
-            one.parts = parts if parts is not None else Passage()
-            await rows.take_in(self._tx, [one], self._model_id)
-        else:
-            await rows.change(self._tx, one, parts, self._model_id)
-        await self._tell(id_, shown, before)
-        await rows.set_counts(self._tx, {id_: memories.totals(after)}, memories.NEVER)
-        await rows.silently(self._tx, on=False)
-        if twin is not None and twin != one.id:
-            into, other = (twin, one.id) if older else (one.id, twin)
-            await rows.unite(self._tx, into, other)
-            await state.note_changed(self._tx, state.MEMORY, [str(into), str(other)])
-
-    async def _tell(self, id_: str, shown: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
-        here = {memories.history_name(row): row["version"] for row in before["history"]} if before else {}
-        names = {name for name in shown if name.startswith(memories.HISTORY)}
-        dropped = [version for name, version in here.items() if name not in names]
-        await rows.tell(self._tx, id_, memories.events(shown, names - here.keys()), dropped)
-
-
-class _Rows:
-    """Rows of one kind as documents, in one transaction."""
-
-    def __init__(self, tx: Transaction, kind: str, writer: str, clock: int) -> None:
-        table = rows.table_of(kind)
-        assert table is not None  # noqa: S101 - callers look first
-        self._tx, self._kind, self._table, self._writer, self._clock = tx, kind, table, writer, clock
-
-    async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
-        """Return rows as they are here, by their keys, with what was changed at these times."""
-        there = await rows.rows_now(self._tx, self._table, list(times))
-        known = await state.documents(self._tx, self._kind, list(times))
-        waits = await state.waiting(self._tx, self._kind, list(times))
-        return {
-            key: self._document(known.get(key), there.get(key, {}), at)
-            for key, at in times.items()
-            if key in there or (key in known and key not in waits)
-        }
-
-    def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
-        before = Document.from_json(known) if known else Document()
-        return with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
-
-    async def take(self, lines: Sequence[Line], model_id: int | None) -> int:
-        """Take in what other machines say of rows, and return of how many that was something new."""
-        tx, keys = self._tx, [line.key for line in lines]
-        there = await rows.rows_now(tx, self._table, keys)
-        known = await state.documents(tx, self._kind, keys)
-        waits = await state.waiting(tx, self._kind, keys)
-        found = await tx.rows(state.WHEN_CHANGED, {"kind": self._kind, "keys": keys})
-        changed = {row["key"]: _us(row["at"]) for row in found}
-        taken, kept, clusters = 0, [], set()
-        await rows.silently(tx, on=True)
-        for line in lines:
-            mine = Document.from_json(known[line.key]) if line.key in known else Document()
-            if line.key not in waits:
-                fields = there.get(line.key, {})
-                mine = self._document(known.get(line.key), fields, changed.get(line.key, self._clock))
-            after = merged(mine, line.document)
-            done = True
-            if after != mine or line.key in waits:
-                done = await rows.put_row(tx, self._table, line.key, after.shown())
-                taken += done
-                if done and self._kind == "cluster_member":
-                    clusters.add(rows.key_row(self._table, line.key)["cluster_id"])
-            kept.append(_kept(line.key, after, waits=not done))
-        await rows.renew_clusters(tx, clusters, model_id)
-        await rows.silently(tx, on=False)
-        await state.keep(tx, self._kind, kept)
-        return taken
-
-
-def _is_confirmed(before: Document, after: Document) -> bool:
-    name = "last_confirmed_at"
-    return bool(before.entries) and before.entries.get(name) != after.entries.get(name)
-
-
-def _kept(key: str, document: Document, *, waits: bool = False) -> dict[str, Any]:
-    disputed = any(
-        name not in disputes.BOOKKEEPING and not name.startswith((memories.TAG, memories.HISTORY))
-        for name, _ in document.disputed()
-    )
-    # What waits is known by nothing but this, so it is kept whole.
-    return {"key": key, "state": document.as_json(whole=waits), "disputed": disputed, "waits": waits}
-
-
 def _own(file: File) -> dict[str, Any]:
     return {"device": file.device, "name": file.name, "mark": file.mark, "written": True, "problem": None}
-
-
-def _us(moment: datetime) -> int:
-    return int(moment.timestamp() * 1_000_000)

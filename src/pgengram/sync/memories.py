@@ -83,7 +83,7 @@ def _on(entry: Entry, device: str) -> Entry:
 
 
 def counts_of(record: Mapping[str, Any]) -> list[float]:
-    """Return what was counted of a memory: uses, successes, attempts, the logarithm of its reinforcement, and the second
+    """Return what was counted of a memory: uses, successes, attempts, the logarithm of its reinforcement, the second
     of its last use.
     """
     activation, detail = record["activation"], record["detail"]

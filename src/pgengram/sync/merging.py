@@ -63,7 +63,7 @@ class Document:
         return {name: latest(entries).value for name, entries in self.entries.items()}
 
     def disputed(self) -> Iterator[tuple[str, list[Entry]]]:
-        """Yield the fields that were written in several places at once, with the different values, the shown one first."""
+        """Yield fields written in several places at once, with the different values, the shown one first."""
         for name, entries in self.entries.items():
             values = {one.digest: one for one in sorted(entries, key=lambda one: one.order)}
             if len(values) > 1:

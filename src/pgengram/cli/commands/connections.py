@@ -25,7 +25,9 @@ async def pair(
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Print a code that lets one program in, when you type it on the page that the program opened. It is valid for ten minutes, once.
+    """Print a code that lets one program in, when you type it on the page that the program opened.
+
+    It is valid for ten minutes, once.
 
     Example: `pgengram pair`
     """
@@ -94,7 +96,9 @@ async def revoke(
 async def log(
     limit: Annotated[int, typer.Option(help="How many entries.", min=1, max=10_000)] = 50, as_json: AsJson = False
 ) -> None:
-    """Show who was let in and who was not, the latest first. It holds no tokens, codes or addresses, and a year of it is kept.
+    """Show who was let in and who was not, the latest first.
+
+    It holds no tokens, codes or addresses, and a year of it is kept.
 
     Example: `pgengram connection log --limit 20`
     """

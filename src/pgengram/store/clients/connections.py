@@ -1,7 +1,7 @@
 """Programs that signed in: what their owner allowed them, their codes and tokens, and what happened.
 
-Access tokens are rows of `access_tokens`, checked like any other. Of codes, tokens and pairing codes only hashes are kept. A
-refresh token's successor is computed from it with a key of the server, so that an answer that was lost on its way can be given
+Access tokens are rows of `access_tokens`, checked like any other. Of codes, tokens and pairing codes only hashes are
+kept. A refresh token's successor is computed from it with a key of the server, so that a lost answer can be given
 once more, and nothing need be stored for that.
 """
 
@@ -112,7 +112,7 @@ NOTE: Final = """
 INSERT INTO access_events (event, namespace, client_host, redirect_host, scope, grant_id)
 VALUES (%(event)s, %(namespace)s, %(client_host)s, %(redirect_host)s, %(scope)s, %(grant_id)s)
 """
-# What strangers can make happen is forgotten earlier, so that they fill neither the disk nor the log. Uses access_events_pkey.
+# What strangers can make happen is forgotten earlier, so that they fill neither disk nor log. Uses access_events_pkey.
 FORGET_EVENTS: Final = """
 DELETE FROM access_events WHERE at < now() - %(kept)s OR event IN ('consent_shown', 'client_refused') AND id < (
   SELECT id FROM access_events WHERE event IN ('consent_shown', 'client_refused') ORDER BY id DESC OFFSET %(strangers)s LIMIT 1)
@@ -209,7 +209,7 @@ class Connections:
         await note(connection, "consent_denied", asked)
 
     async def allow(self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool) -> str | None:
-        """Return the authorization code of a request whose pairing code is right; None for a wrong one, which is counted."""
+        """Return the authorization code of a request whose pairing code is right; a wrong one is counted, and gives None."""
         given = {"code_hash": hashed(plain_code(code)), "tries": TRIES_OF_A_CODE}
         paired = await (await connection.execute(USE_PAIRING, given)).fetchone()
         if paired is None:
@@ -231,7 +231,7 @@ class Connections:
         return answer
 
     async def code(self, connection: Connection, code: str) -> Row | None:
-        """Lock an authorization code, and return its row: `asked`, `grant_id`, `code_used_at` and whether it `is_fresh`."""
+        """Lock an authorization code, and return its row: `asked`, `grant_id`, `code_used_at` and `is_fresh`."""
         row = await (await connection.execute(FIND_CODE, {"code_hash": hashed(code)})).fetchone()
         return None if row is None else {**row, "asked": Asked(**row["asked"])}
 

@@ -16,7 +16,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.reading.transferring import TABLES, Table
 
 MEMORY: Final = "memory"
-# Rows that are exchanged each by itself. The history of a memory is part of it; what conversations hold stays where it was said.
+# Rows that are exchanged each by itself. A memory's history is part of it; conversations stay where they were held.
 ROWS: Final = tuple(table for table in TABLES if table.record not in ("history", "conversation", "turn", "hidden_turn"))
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
 
@@ -188,7 +188,7 @@ async def install_triggers(connection: psycopg.AsyncConnection[Row]) -> None:
         )
 
 
-# -- settings -----------------------------------------------------------------------------------------------------------
+# -- settings ---------------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
@@ -245,7 +245,7 @@ async def lock(tx: Transaction) -> None:
         raise Conflict("Another process synchronises now.", "Call again in a moment.")
 
 
-# -- what was changed, and what is known ---------------------------------------------------------------------------------
+# -- what was changed, and what is known -------------------------------------------------------------------------------
 
 
 async def changed(tx: Transaction, limit: int) -> list[Row]:
