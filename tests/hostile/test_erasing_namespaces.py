@@ -139,7 +139,7 @@ def test_nothing_is_erased_unless_the_name_is_typed(database: Database, monkeypa
     shown = answered("erase-namespace", "ada", "--json", expect=1, **url)
     refused_ = pgengram("erase-namespace", "ada", expect=2, **url)
 
-    assert shown == {"namespace": "ada", "would_remove": shown["would_remove"]}
+    assert shown == {"namespace": "ada", "would_remove": shown["would_remove"], "other_machines": False}
     assert shown["would_remove"]["memories"] == 1
     assert "memories" in refused_.stdout
     assert "Use --yes" in refused_.stderr

@@ -22,7 +22,7 @@ class Parsed:
         weigh, but find nothing; english: words of another language in English, where a lexicon has them; sounds: of
         those that may be names in another script; ids: the digits of what may be ids of memories; names: the words as
         the speakers of memories are stored; extra: its
-        terms that are no words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time:
+        terms that aren't words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time:
         whether it asks when.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
         only

@@ -95,7 +95,7 @@ class Conversations:
         """Keep what an event tells, by role and text; return whether it is new.
 
         It is not if it was told before at this moment, as a hook that got no answer leaves it for the next server; nor
-        if it is the last turn, as a client runs a hook again that it had to kill, or that stands in two of its files:
+        if it is the last turn, as a client runs a hook again that it had to kill, or that is in two of its files:
         unless the client calls it (`named`) another turn than the last one.
         """
         name = (conversation.client, conversation.id)

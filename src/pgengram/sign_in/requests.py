@@ -60,7 +60,7 @@ def form_of(asking: Asking) -> dict[str, str]:
     """Return the parameters of a form.
 
     Raises:
-        OAuthError: the body is no form, or one comes twice.
+        OAuthError: the body isn't a form, or one comes twice.
     """
     if asking.content_type.partition(";")[0].strip().lower() != "application/x-www-form-urlencoded":
         raise OAuthError("invalid_request", "the body must be application/x-www-form-urlencoded")

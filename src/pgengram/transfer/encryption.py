@@ -47,7 +47,7 @@ def recipients_of(named: Sequence[str]) -> list[Any]:
     """Return public keys, `age1…` or of SSH, from texts or files with one on each line.
 
     Raises:
-        InvalidInput: one is no such key.
+        InvalidInput: one isn't such a key.
     """
     pyrage = _library()
     kinds = (pyrage.x25519.Recipient, pyrage.ssh.Recipient)

@@ -40,6 +40,7 @@ SELECT %(namespace_id)s, %(id)s, last.version + e.number, e.operation, e.actor, 
 FROM jsonb_to_recordset(%(events)s)
   AS e(number integer, operation text, actor text, session_id text, changes jsonb, at timestamptz),
   (SELECT coalesce(max(version), 0) AS version FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s) AS last
+RETURNING 1
 """
 DROP_HISTORY: Final = """
 DELETE FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s AND version = ANY(%(versions)s)

@@ -122,7 +122,7 @@ DELETE FROM sync_files WHERE namespace_id = %(namespace_id)s AND device = %(devi
 # -- triggers: only stores that synchronise have them -------------------------------------------------------------------
 
 # A trigger's arguments: the kind of document, whether it tells of a use only, and the columns of the key of any but a memory.
-FUNCTION: Final = """
+NOTE_CHANGE_FUNCTION: Final = """
 CREATE OR REPLACE FUNCTION pgengram_note_change() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE changed jsonb; named text;
 BEGIN
@@ -180,7 +180,7 @@ async def has_triggers(tx: Transaction) -> bool:
 
 async def install_triggers(connection: psycopg.AsyncConnection[Row]) -> None:
     """Have each transaction note what it changes in a namespace that is synchronised; as the tables' owner."""
-    await connection.execute(FUNCTION)
+    await connection.execute(NOTE_CHANGE_FUNCTION)
     for name, (table, events, arguments) in _triggers().items():
         await connection.execute(
             f"CREATE OR REPLACE TRIGGER pgengram_notes_{name} AFTER {events} ON {table} FOR EACH ROW {SILENT} "

@@ -33,7 +33,7 @@ class LanguageData:
     common: its commonest words, commonest first; asking: words it asks with beyond them; light: words that say little
     of
         any subject; given_names: those of them that are names where they have a capital; openings: words that begin a
-        sentence and are no names.
+        sentence and aren't names.
     first_person, second_person: pronouns; negations: words that deny; negation_pattern: a regular expression of what
     denies inside a
         word; negating_prefixes; opposites: phrases of words of which each denies another.

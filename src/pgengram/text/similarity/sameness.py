@@ -52,7 +52,7 @@ def said_otherwise(one: str, other: str, differing: Sequence[str] = ()) -> list[
 def includes(text: str, other: str) -> bool:
     """Whether `text` says all that `other` says, in the same words.
 
-    Each sentence of `other` stands in `text`, in the same order, and what `text` says besides is neither a number, a
+    Each sentence of `other` is in `text`, in the same order, and what `text` says besides is neither a number, a
     date, a name nor a negation. Punctuation, spaces and the first letter of a sentence may differ; in English "the" may
     be missing, and a phrase stand elsewhere in its sentence. Of lines that are indented, as code is, all must be the
     same.
