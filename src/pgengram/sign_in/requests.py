@@ -44,12 +44,14 @@ def parameters(text: str) -> dict[str, str]:
     """Return the parameters of a query or form.
 
     Raises:
-        OAuthError: one comes twice, or there are too many.
+        OAuthError: one comes twice or holds a NUL, which the database keeps in no text, or there are too many.
     """
     try:
         pairs = parse_qsl(text, keep_blank_values=True, max_num_fields=64, errors="strict")
     except (ValueError, UnicodeDecodeError):
         raise OAuthError("invalid_request", "the parameters can't be read") from None
+    if any("\0" in text for pair in pairs for text in pair):
+        raise OAuthError("invalid_request", "the parameters can't be read")
     found = dict(pairs)
     if len(found) < len(pairs):
         raise OAuthError("invalid_request", "a parameter comes twice")

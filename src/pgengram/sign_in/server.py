@@ -154,7 +154,7 @@ class AuthorizationServer:
 
     # -- who asks --------------------------------------------------------------------------------------------------
 
-    async def _client(self, id_: str) -> OAuthClient:
+    async def _client(self, id_: str, *, may_fetch: bool = True) -> OAuthClient:
         """Return the client with this id.
 
         Raises:
@@ -167,7 +167,7 @@ class AuthorizationServer:
             if found is None:
                 raise InvalidClient("it is not registered here")
             return found
-        if self._documents is None or not id_.startswith("https://"):
+        if self._documents is None or not may_fetch or not id_.startswith("https://"):
             raise InvalidClient("it is not known here")
         return await self._documents.client(id_)
 
@@ -270,15 +270,15 @@ class AuthorizationServer:
 
     async def _token(self, asking: Asking) -> Response:
         given = form_of(asking)
-        client = await self._named(given)
+        client_id = await self._named(given)
         await self._connections.key(
             "tokens"
         )  # outside the transactions below, so that it is stored whatever becomes of them
         match given.get("grant_type"):
             case "authorization_code":
-                tokens = await self._by_code(given, client)
+                tokens = await self._by_code(given, client_id)
             case "refresh_token":
-                tokens = await self._by_refresh(given, client)
+                tokens = await self._by_refresh(given, client_id)
             case _:
                 raise OAuthError("unsupported_grant_type", "grant_type must be authorization_code or refresh_token")
         scopes = [READ, WRITE] if tokens.scope == "read-write" else [READ]
@@ -292,34 +292,43 @@ class AuthorizationServer:
             }
         )
 
-    async def _named(self, given: Mapping[str, str]) -> OAuthClient:
-        """Return the client that a form names.
+    async def _named(self, given: Mapping[str, str]) -> str:
+        """Return the id of the client that a form names.
+
+        Nothing is fetched, as strangers may ask this as often as they like, and a program whose document can't be had
+        today may refresh: who was let in by its document is known by its grant.
 
         Raises:
             OAuthError: there is none, so that it has to register again.
         """
+        id_ = given.get("client_id", "")
+        if id_.startswith("https://") and self._documents is not None and await self._connections.knows(id_):
+            return id_
         try:
-            return await self._client(given.get("client_id", ""))
+            return (await self._client(id_, may_fetch=False)).id
         except InvalidClient as error:
             raise OAuthError("invalid_client", str(error), 401) from None
 
-    async def _by_code(self, given: Mapping[str, str], client: OAuthClient) -> Tokens:
+    async def _by_code(self, given: Mapping[str, str], client_id: str) -> Tokens:
         async with self._connections.login() as connection:
             row = await self._connections.code(connection, given.get("code", ""))
             if row is not None and row["code_used_at"] is not None:
                 await self._connections.end(connection, row["grant_id"])
                 await connections.note(connection, "code_used_again", row["asked"], grant_id=row["grant_id"])
                 row = None
-            problem = _problem(row, given, client)
+            problem = _problem(row, given, client_id)
             if problem is None and row is not None:
-                return await self._connections.first_tokens(connection, row)
-        raise problem or _no_grant()
+                tokens = await self._connections.first_tokens(connection, row)
+                problem = None if tokens else _no_grant()
+        if problem is not None or tokens is None:
+            raise problem or _no_grant()
+        return tokens
 
-    async def _by_refresh(self, given: Mapping[str, str], client: OAuthClient) -> Tokens:
+    async def _by_refresh(self, given: Mapping[str, str], client_id: str) -> Tokens:
         if given.get("resource", self.resource) != self.resource:
             raise OAuthError("invalid_target", f"resource must be {self.resource}")
         async with self._connections.login() as connection:
-            tokens = await self._connections.refreshed(connection, given.get("refresh_token", ""), client.id)
+            tokens = await self._connections.refreshed(connection, given.get("refresh_token", ""), client_id)
             if tokens is not None and WRITE in given.get("scope", "").split() and tokens.scope != "read-write":
                 raise OAuthError("invalid_scope", "more than was granted is asked for")  # and nothing is replaced
         if tokens is None:
@@ -328,11 +337,11 @@ class AuthorizationServer:
 
     async def _revoke(self, asking: Asking) -> Response:
         given = form_of(asking)
-        client = await self._named(given)
+        client_id = await self._named(given)
         if not given.get("token"):
             raise OAuthError("invalid_request", "token is missing")
         async with self._connections.login() as connection:
-            await self._connections.end_by_token(connection, given["token"], client.id)
+            await self._connections.end_by_token(connection, given["token"], client_id)
         return Response(None, 200, {**UNSTORED, **EVERYWHERE})
 
     async def _register(self, asking: Asking) -> Response:
@@ -362,12 +371,12 @@ class AuthorizationServer:
         return json_answer(made, 201)
 
 
-def _problem(row: Mapping[str, Any] | None, given: Mapping[str, str], client: OAuthClient) -> OAuthError | None:
+def _problem(row: Mapping[str, Any] | None, given: Mapping[str, str], client_id: str) -> OAuthError | None:
     """Return what is wrong with a code, or nothing."""
     if row is None or not row["is_fresh"]:
         return _no_grant()
     asked: Asked = row["asked"]
-    if asked.client_id != client.id or given.get("redirect_uri", asked.redirect_uri) != asked.redirect_uri:
+    if asked.client_id != client_id or given.get("redirect_uri", asked.redirect_uri) != asked.redirect_uri:
         return _no_grant()
     verifier = given.get("code_verifier", "")
     made = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("utf-8", "replace")).digest()).decode().rstrip("=")

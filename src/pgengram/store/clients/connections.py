@@ -101,6 +101,9 @@ ON CONFLICT (id) DO NOTHING
 DROP_EXPIRED: Final = "DELETE FROM access_tokens WHERE grant_id = %(id)s AND expires_at < now()"
 REVOKE_ACCESS: Final = "UPDATE access_tokens SET revoked_at = now() WHERE grant_id = %(id)s AND revoked_at IS NULL"
 REVOKE_GRANT: Final = "UPDATE oauth_grants SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL RETURNING id"
+KNOWS: Final = """
+SELECT EXISTS (SELECT FROM oauth_grants WHERE client_id = %(id)s) AS is_known
+"""
 GRANT_OF: Final = "SELECT grant_id, secret_hash FROM access_tokens WHERE id = %(id)s AND grant_id IS NOT NULL"
 LIST: Final = """
 SELECT g.id, g.client_name, g.client_host, g.redirect_host, g.namespace, g.scope, g.created_at, g.expires_at, g.revoked_at,
@@ -112,10 +115,12 @@ NOTE: Final = """
 INSERT INTO access_events (event, namespace, client_host, redirect_host, scope, grant_id)
 VALUES (%(event)s, %(namespace)s, %(client_host)s, %(redirect_host)s, %(scope)s, %(grant_id)s)
 """
-# What strangers can make happen is forgotten earlier, so that they fill neither disk nor log. Uses access_events_pkey.
+# What strangers can make happen, which belongs to no grant, is forgotten earlier, so that they fill neither disk nor
+# log. Uses access_events_pkey.
 FORGET_EVENTS: Final = """
-DELETE FROM access_events WHERE at < now() - %(kept)s OR event IN ('consent_shown', 'client_refused') AND id < (
-  SELECT id FROM access_events WHERE event IN ('consent_shown', 'client_refused') ORDER BY id DESC OFFSET %(strangers)s LIMIT 1)
+DELETE FROM access_events WHERE at < now() - %(kept)s OR grant_id IS NULL AND event <> 'pairing_opened' AND id < (
+  SELECT id FROM access_events WHERE grant_id IS NULL AND event <> 'pairing_opened'
+  ORDER BY id DESC OFFSET %(strangers)s LIMIT 1)
 """
 EVENTS: Final = """
 SELECT at, event, namespace, client_host, redirect_host, scope, grant_id FROM access_events ORDER BY id DESC LIMIT %(limit)s
@@ -237,12 +242,18 @@ class Connections:
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
-    async def first_tokens(self, connection: Connection, row: Row) -> Tokens:
-        """Use a code that is good, and return its grant's first tokens."""
+    async def knows(self, client_id: str) -> bool:
+        """Whether a person ever let this client in."""
+        async with self.login() as connection:
+            row = await (await connection.execute(KNOWS, {"id": client_id})).fetchone()
+        return bool(row and row["is_known"])
+
+    async def first_tokens(self, connection: Connection, row: Row) -> Tokens | None:
+        """Use a code that is good, and return its grant's first tokens; None if the grant has ended since."""
         await connection.execute(USE_CODE, {"id_hash": row["id_hash"]})
         grant = await self._grant(connection, row["grant_id"])
-        if grant is None:
-            raise NotFound("connection", row["grant_id"])
+        if grant is None or not grant["is_good"]:
+            return None
         await note(connection, "token_issued", row["asked"], **_about(grant))
         return await self._issue(connection, grant, 1, await self._sealed(grant, secrets.token_urlsafe(32)), None)
 

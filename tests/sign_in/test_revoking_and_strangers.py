@@ -1,0 +1,152 @@
+"""What ends a connection ends it at each moment, and strangers make the server neither fetch, fail nor fill up."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Sequence
+from urllib.parse import urlencode, urlsplit
+
+import httpx
+import pytest
+import pytest_asyncio
+from http_server import HttpServer
+from signing_in import Pair, Profile, Program
+
+from helpers import Database
+from pgengram.settings import Settings
+from pgengram.sign_in.documents import ClientDocuments
+from pgengram.sign_in.requests import Asking
+from pgengram.sign_in.server import AuthorizationServer
+from pgengram.store.clients.connections import STRANGERS_KEPT, Connections
+from pgengram.store.store import Store
+
+BASE = "https://memory.example.org"
+APP = Profile("App", "https://app.example.org/oauth/client.json", "https://app.example.org/back")
+
+
+async def test_a_connection_that_is_ended_before_its_code_is_exchanged_gets_no_token(
+    web: HttpServer, pair: Pair, connections: Connections
+) -> None:
+    program = Program(web.base)
+    code = await program.code(pair)
+    await connections.revoke([(await connections.listed())[-1]["id"]])
+
+    answer = await program.exchange(code)
+
+    assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+
+
+@pytest.mark.parametrize("place", ["state", "client_id", "redirect_uri"])
+async def test_a_character_that_no_text_holds_is_refused_on_the_page(web: HttpServer, place: str) -> None:
+    program = Program(web.base)
+    answer = await program.page(**{place: program.asks()[place] + "\0"})
+    assert answer.status_code == 400
+    assert "<h1>" in answer.text
+    assert "location" not in answer.headers
+
+
+@pytest.mark.parametrize("text", ["pgr_\0_x", "pga_\0_x", "\0"])
+async def test_a_character_that_no_text_holds_is_refused_in_a_form(web: HttpServer, text: str) -> None:
+    program = Program(web.base)
+    refreshed = await program.refresh(text)
+    assert (refreshed.status_code, refreshed.json()["error"]) == (400, "invalid_request")
+    ended = await program.browser.post(f"{web.base}/oauth/revoke", data={"token": text, "client_id": program.client_id})
+    assert (ended.status_code, ended.json()["error"]) == (400, "invalid_request")
+
+
+async def test_strangers_do_not_fill_the_log(web: HttpServer, pair: Pair, signing_database: Database) -> None:
+    await pair()
+    for event in ("wrong_code", "consent_denied", "client_refused"):
+        signing_database.as_login(
+            f"INSERT INTO access_events (event) SELECT '{event}' FROM generate_series(1, {STRANGERS_KEPT})"
+        )
+    await Program(web.base).page()
+    [kept] = signing_database.as_login(
+        "SELECT count(*) FROM access_events WHERE grant_id IS NULL AND event <> 'pairing_opened'"
+    )
+    [opened] = signing_database.as_login("SELECT count(*) FROM access_events WHERE event = 'pairing_opened'")
+    assert kept[0] <= STRANGERS_KEPT + 2
+    assert opened[0] >= 1
+
+
+class Web:
+    """A web with one document, which can be away."""
+
+    def __init__(self) -> None:
+        self.asked = 0
+        self.is_away = False
+
+    def documents(self) -> ClientDocuments:
+        """Return documents from this web, as a server that has just started has them."""
+
+        async def answers(_: httpx.Request) -> httpx.Response:
+            self.asked += 1
+            if self.is_away:
+                raise httpx.ConnectError("away")
+            about = {"client_id": APP.client_id, "client_name": APP.name, "redirect_uris": [APP.redirect_uri]}
+            return httpx.Response(200, json=about)
+
+        async def resolve(_: str) -> Sequence[str]:
+            return ["93.184.216.34"]
+
+        return ClientDocuments(resolve, httpx.MockTransport(answers))
+
+
+class Inside(httpx.AsyncBaseTransport):
+    """Hands requests to an authorization server of this process."""
+
+    def __init__(self, server: AuthorizationServer) -> None:
+        self.server = server
+
+    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
+        parts = urlsplit(str(request.url))
+        told = {name: request.headers.get(name, "") for name in ("content-type", "cookie")}
+        asking = Asking(
+            request.method, parts.path, parts.query, await request.aread(), told["content-type"], told["cookie"]
+        )
+        made = await self.server.answer(asking)
+        return httpx.Response(made.status_code, headers=made.raw_headers, content=bytes(made.body))
+
+
+@pytest_asyncio.fixture
+async def store(signing_database: Database) -> AsyncIterator[Store]:
+    made = Store(Settings(database_url=signing_database.url, embedder="none:"))
+    await made.open()
+    yield made
+    await made.close()
+
+
+def program_of(store: Store, web: Web) -> Program:
+    """Return a program whose document is on a web, at a server that has just started."""
+    inside = Inside(AuthorizationServer(store, f"{BASE}/mcp", documents=web.documents()))
+    program = Program(BASE, APP, browser=httpx.AsyncClient(transport=inside))
+    program.client_id = APP.client_id
+    return program
+
+
+async def test_a_program_refreshes_and_disconnects_while_its_document_cannot_be_had(store: Store, pair: Pair) -> None:
+    there = Web()
+    tokens = await program_of(store, there).signed_in(pair)
+    there.is_away = True
+    later = program_of(store, there)
+
+    refreshed = await later.refresh(tokens["refresh_token"])
+
+    assert refreshed.status_code == 200, refreshed.text
+    form = {"token": refreshed.json()["refresh_token"], "client_id": APP.client_id}
+    assert (await later.browser.post(f"{BASE}/oauth/revoke", data=form)).status_code == 200
+    assert (await later.refresh(refreshed.json()["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_asking_for_tokens_makes_the_server_fetch_nothing(store: Store) -> None:
+    there = Web()
+    program = program_of(store, there)
+    stranger = f"https://app.example.org/{urlencode({'a': 1})}"
+    for form in (
+        {"grant_type": "refresh_token", "refresh_token": "pgr_x_y"},
+        {"grant_type": "authorization_code", "code": "x"},
+    ):
+        answer = await program.token(**form, client_id=stranger)
+        assert (answer.status_code, answer.json()["error"]) == (401, "invalid_client")
+    ended = await program.browser.post(f"{BASE}/oauth/revoke", data={"token": "pgr_x_y", "client_id": stranger})
+    assert (ended.status_code, ended.json()["error"]) == (401, "invalid_client")
+    assert there.asked == 0
