@@ -163,8 +163,9 @@ def test_migrating_is_done_once_and_may_be_asked_again(blank: Database) -> None:
     assert blank.as_login("SELECT count(*) FROM pgengram_version") == [(1,)]
 
 
-def test_the_doctor_finds_everything_well(database: Database) -> None:
-    findings = answered("doctor", "--json", database_url=database.url)
+def test_the_doctor_finds_everything_well(database: Database, tmp_path: Path) -> None:
+    # a folder of its own, as other tests connect clients at the same time
+    findings = answered("doctor", "--json", database_url=database.url, data_dir=str(tmp_path))
 
     assert all(finding["ok"] for finding in findings)
     assert {"Settings", "Database", "Row-level security", "Embedder", "Memory", "Index"} <= {
@@ -196,10 +197,10 @@ def test_the_doctor_names_the_missing_libraries_of_microsoft_and_what_installs_t
     assert "winget install" in found["Embedder"]["repair"]
 
 
-def test_the_doctor_says_what_is_wrong_and_how_to_repair_it() -> None:
+def test_the_doctor_says_what_is_wrong_and_how_to_repair_it(tmp_path: Path) -> None:
     nowhere = "postgresql://nobody@127.0.0.1:1/nothing?connect_timeout=2"
 
-    findings = answered("doctor", "--json", expect=1, database_url=nowhere, **WORDS)
+    findings = answered("doctor", "--json", expect=1, database_url=nowhere, data_dir=str(tmp_path), **WORDS)
 
     [bad] = [finding for finding in findings if not finding["ok"]]
     assert bad["what"] == "Database"

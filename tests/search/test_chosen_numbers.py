@@ -11,7 +11,7 @@ from pathlib import Path
 import pgengram
 
 SOURCE = Path(pgengram.__file__).parent
-PAGE = SOURCE.parent.parent / "docs" / "explanation" / "how-ranking-works.md"
+PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "how-ranking-works.md"
 ROW = re.compile(r"^\| `([a-z_.]+)\.([A-Z][A-Z0-9_]+)` \| ([\d.]+) \| \S.*\|$", re.MULTILINE)
 MOST = 45
 # A half that belongs to a formula, what keeps a quotient finite, and how long a vector is waited for.
