@@ -21,7 +21,6 @@ from pgengram.runtime.context import ACTOR, COMMAND_LINE, PROGRESS
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
-    from pgengram.service.core import Core
     from pgengram.service.manager import MemoryManager
     from pgengram.store.store import Store
 
@@ -227,22 +226,6 @@ async def opened_manager() -> AsyncIterator[MemoryManager]:
         yield manager
     finally:
         await manager.close()
-
-
-@asynccontextmanager
-async def opened_core() -> AsyncIterator[Core]:
-    """Yield what tools are built on, with the settings of the environment, and close it afterwards."""
-    with waiting():
-        from pgengram.service.core import Core
-
-    ACTOR.set(COMMAND_LINE)
-    PROGRESS.set(tell)
-    core = Core(Settings.from_environment())
-    try:
-        await core.ready()
-        yield core
-    finally:
-        await core.close()
 
 
 @asynccontextmanager

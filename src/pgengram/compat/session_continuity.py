@@ -45,12 +45,12 @@ Project = Annotated[str, f.Text, Field(min_length=1, max_length=100, description
 
 def _told() -> Callable[[Progress], None]:
     """Return what tells whoever makes the call how far a move is, while that goes on."""
-    telling: set[asyncio.Task[None]] = set()
+    reports: set[asyncio.Task[None]] = set()
 
     def tell(now: Progress) -> None:
         task = asyncio.create_task(report_progress(f"{now.step}: {now.done:,} of {now.total:,} memories"))
-        telling.add(task)
-        task.add_done_callback(telling.discard)
+        reports.add(task)
+        task.add_done_callback(reports.discard)
 
     return tell
 

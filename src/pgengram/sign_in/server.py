@@ -1,8 +1,8 @@
 """The authorization server's endpoints: what clients discover, the page that a person sees, and tokens.
 
 OAuth 2.1 for public clients as MCP asks for it: PKCE with S256 only, resource indicators (RFC 8707), the issuer in
-each answer (RFC 9207), refresh
-tokens that are replaced at each use, revocation (RFC 7009), registration without a memory (RFC 7591).
+each answer (RFC 9207), refresh tokens that are replaced at each use, revocation (RFC 7009), registration without a
+memory (RFC 7591).
 """
 
 from __future__ import annotations
@@ -271,9 +271,7 @@ class AuthorizationServer:
     async def _token(self, asking: Asking) -> Response:
         given = form_of(asking)
         client_id = await self._named(given)
-        await self._connections.key(
-            "tokens"
-        )  # outside the transactions below, so that it is stored whatever becomes of them
+        await self._connections.key("tokens")  # before the transactions below, so that it is stored whatever they do
         match given.get("grant_type"):
             case "authorization_code":
                 tokens = await self._by_code(given, client_id)

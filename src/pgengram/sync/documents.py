@@ -65,14 +65,14 @@ class MemoryDocuments:
 
     async def take(self, lines: Sequence[Line], parts: Mapping[str, Passage]) -> int:
         """Take in what other machines say of memories, and return of how many that was something new."""
-        tx, ids = self._tx, [line.key for line in lines]
+        tx = self._tx
+        gone = await rows.erased(tx, [line.key for line in lines])
+        lines = [line for line in lines if line.key not in gone]
+        ids = [line.key for line in lines]
         await tx.rows(s.LOCK, {"ids": [UUID(id_) for id_ in ids]})
         there = await rows.records(tx, ids)
         known = await state.documents(tx, state.MEMORY, ids)
-        changed = {
-            row["key"]: microseconds(row["at"])
-            for row in await tx.rows(state.WHEN_CHANGED, {"kind": state.MEMORY, "keys": ids})
-        }
+        changed = await _times_of_changes(tx, state.MEMORY, ids)
         taken, kept = 0, []
         for line in sorted(lines, key=lambda one: one.key):
             mine = Document()
@@ -149,8 +149,7 @@ class RowDocuments:
         there = await rows.rows_now(tx, self._table, keys)
         known = await state.documents(tx, self._kind, keys)
         waits = await state.waiting(tx, self._kind, keys)
-        found = await tx.rows(state.WHEN_CHANGED, {"kind": self._kind, "keys": keys})
-        changed = {row["key"]: microseconds(row["at"]) for row in found}
+        changed = await _times_of_changes(tx, self._kind, keys)
         taken, kept, clusters = 0, [], set()
         await rows.silently(tx, on=True)
         for line in lines:
@@ -170,6 +169,12 @@ class RowDocuments:
         await rows.silently(tx, on=False)
         await state.keep(tx, self._kind, kept)
         return taken
+
+
+async def _times_of_changes(tx: Transaction, kind: str, keys: Sequence[str]) -> dict[str, int]:
+    """Return when those of these memories or rows were changed that are not written down yet."""
+    found = await tx.rows(state.WHEN_CHANGED, {"kind": kind, "keys": list(keys)})
+    return {row["key"]: microseconds(row["at"]) for row in found}
 
 
 def _is_confirmed(before: Document, after: Document) -> bool:

@@ -119,7 +119,7 @@ class _Run:
         await self._read_all(listed, known)
         await self._take_waiting()
         await self._write_changes(listed, known)
-        await self._write_erased()
+        await self._write_erased(known)
 
     def _transaction(self) -> AbstractAsyncContextManager[Transaction]:
         return _alone(self._core)
@@ -132,7 +132,7 @@ class _Run:
         strange = any(
             file.device == settings.device and file.name[13:25] not in (*settings.writers, self._writer)
             for file in listed
-            if CHANGES.fullmatch(file.name) and (file.device, file.name) not in known
+            if file.has_changes and (file.device, file.name) not in known
         )
         if not strange and self._writer in settings.writers:
             return
@@ -156,8 +156,7 @@ class _Run:
 
     async def _date_again(self, listed: Sequence[File]) -> None:
         """Write again what our clock once dated far ahead, which the other machines don't take."""
-        own = [file for file in listed if file.device == self._settings.device and CHANGES.fullmatch(file.name)]
-        for file in own:
+        for file in (one for one in listed if one.device == self._settings.device and one.has_changes):
             try:
                 at = await asyncio.to_thread(self._folder.written_at, file)
             except Unreadable:
@@ -213,9 +212,9 @@ class _Run:
         late = 0
         while batch := await asyncio.to_thread(lambda: list(islice(reading, READ_AT_ONCE))):
             lines = [Line.of(record) for record in batch]
-            ahead = [line for line in lines if is_far_ahead(line.document, self._clock())]
-            late += len(ahead)
-            await self._take([line for line in lines if line not in ahead])
+            in_time = [line for line in lines if not is_far_ahead(line.document, self._clock())]
+            late += len(lines) - len(in_time)
+            await self._take(in_time)
         if late:
             raise Unreadable(
                 f"{late} changes are dated more than a day ahead of this machine's clock.",
@@ -254,17 +253,14 @@ class _Run:
 
     async def _take_memories(self, lines: list[Line]) -> None:
         async with self._transaction() as tx:
-            gone = await rows.erased(tx, [line.key for line in lines])
             there = await rows.records(tx, [line.key for line in lines])
-        lines = [line for line in lines if line.key not in gone]
         texts = {
             line.key: text
             for line in lines
             if isinstance(text := line.document.shown().get("content"), str)
             and text != there.get(line.key, {}).get("content")
         }
-        if lines:
-            await self._store_memories(lines, texts)
+        await self._store_memories(lines, texts)
 
     @retrying
     async def _store_memories(self, lines: Sequence[Line], texts: Mapping[str, str]) -> None:
@@ -288,8 +284,7 @@ class _Run:
         number = 1 + max((int(name[:12]) for name in names if CHANGES.fullmatch(name)), default=0)
         while await self._write_some(device, f"{number:012d}-{self._writer}.sync"):
             number += 1
-        own = [file for file in await asyncio.to_thread(lambda: list(self._folder.listed())) if file.device == device]
-        if parts := small(own):
+        if self.outcome.written and (parts := small(await asyncio.to_thread(self._folder.changes_of, device))):
             await self._join(parts)
 
     async def _join(self, parts: Sequence[File]) -> None:
@@ -330,11 +325,10 @@ class _Run:
                 records.append({"kind": kind, "key": key, "state": told.as_json(whole=True)})
         return records
 
-    async def _write_erased(self) -> None:
+    async def _write_erased(self, known: Mapping[tuple[str, str], Row]) -> None:
         """Say what was erased, and clear our own files of it, whenever that is more than we last said."""
         async with self._transaction() as tx:
             erased = await state.erased(tx)
-            known = {(row["device"], row["name"]): row for row in await tx.rows(state.FILES)}
         device, now = self._settings.device, datetime.now(UTC)
         mark = f"{digest_of(sorted(erased))} {now:%Y-%m-%d}"  # each day also says that this device still takes part
         about = known.get((device, DEVICE))
@@ -349,17 +343,14 @@ class _Run:
         await self._note_own(replace(file, mark=mark))
 
     async def _clear_files(self, device: str, erased: set[str]) -> None:
-        records = [{"id": id_} for id_ in sorted(erased)]
-        await self._note_own(await asyncio.to_thread(self._folder.write, device, ERASED, records))
-        listed = await asyncio.to_thread(lambda: list(self._folder.listed()))
-        for file in listed:
-            if file.device == device and CHANGES.fullmatch(file.name):
-                try:
-                    anew = await asyncio.to_thread(self._folder.rewrite, file, erased)
-                except Unreadable:  # damaged since: the next exchange writes all of it anew
-                    continue
-                if anew is not None:
-                    await self._note_own(anew)
+        await self._note_own(await asyncio.to_thread(self._folder.write_erased, device, erased))
+        for file in await asyncio.to_thread(self._folder.changes_of, device):
+            try:
+                anew = await asyncio.to_thread(self._folder.rewrite, file, erased)
+            except Unreadable:  # damaged since: the next exchange writes all of it anew
+                continue
+            if anew is not None:
+                await self._note_own(anew)
 
     async def _note_own(self, file: File) -> None:
         async with self._transaction() as tx:

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from pgengram.sync import files
 from pgengram.sync.keys import Key
@@ -29,6 +30,21 @@ class File:
     path: Path
     mark: str
     size: int
+
+    @classmethod
+    def of(cls, path: Path) -> Self:
+        """Return the file that is at a path now.
+
+        Raises:
+            FileNotFoundError: there is none.
+        """
+        found = path.stat()
+        return cls(path.parent.name, path.name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
+
+    @property
+    def has_changes(self) -> bool:
+        """Whether it is a file of changes, and not one about its device."""
+        return CHANGES.fullmatch(self.name) is not None
 
 
 class Folder:
@@ -69,11 +85,8 @@ class Folder:
     def _of(self, device: Path) -> Iterator[File]:
         for path in sorted(device.iterdir()):
             if CHANGES.fullmatch(path.name) or path.name in (ERASED, DEVICE):
-                try:
-                    found = path.stat()
-                except FileNotFoundError:  # just replaced by a larger one
-                    continue
-                yield File(device.name, path.name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
+                with suppress(FileNotFoundError):  # just replaced by a larger one
+                    yield File.of(path)
 
     def read(self, file: File) -> Iterator[dict[str, Any]]:
         """Yield a file's records; see `files.read`."""
@@ -83,15 +96,21 @@ class Folder:
         """Write a file of a device, at a time in microseconds as its clock has it, and return it; see `files.write`."""
         path = self.path / device / name
         files.write(path, self.key, records, {"at": at})
-        found = path.stat()
-        return File(device, name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
+        return File.of(path)
+
+    def changes_of(self, device: str) -> list[File]:
+        """Return a device's files of changes, oldest first."""
+        return [file for file in self.listed() if file.device == device and file.has_changes]
+
+    def write_erased(self, device: str, erased: Iterable[str]) -> File:
+        """Say which memories were erased."""
+        return self.write(device, ERASED, [{"id": id_} for id_ in sorted(erased)])
 
     def erase_all(self, device: str, erased: set[str]) -> None:
         """Say that all of this was erased, and leave nothing else in our own files."""
-        self.write(device, ERASED, [{"id": id_} for id_ in sorted(erased)])
-        for file in list(self.listed()):
-            if file.device == device and CHANGES.fullmatch(file.name):
-                self.write(device, file.name, [])
+        self.write_erased(device, erased)
+        for file in self.changes_of(device):
+            self.write(device, file.name, [])
 
     def written_at(self, file: File) -> int:
         """Return when a file was written, in microseconds as the clock of its device had it."""
@@ -124,6 +143,6 @@ def names_any(record: Mapping[str, Any], erased: set[str]) -> bool:
 
 
 def small(own: Iterable[File]) -> list[File]:
-    """Return the small files among our own if they are many."""
-    found = [file for file in own if CHANGES.fullmatch(file.name) and file.size < SMALL_BYTES]
+    """Return the small ones among our files of changes if they are many."""
+    found = [file for file in own if file.size < SMALL_BYTES]
     return found if len(found) > MANY else []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +11,7 @@ import typer
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, confirmed, opened_core, print_answer
+from pgengram.cli.runtime import FAILED, command, confirmed, opened_manager, print_answer
 from pgengram.errors import Conflict
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from pgengram.sync.exchange import Outcome
 
 sync = Commands("Keep one memory on several machines, through a folder that they share.")
-ON_THE_OTHER = "On the other machine: pgengram sync join {folder} {code}"
+ON_THE_OTHER = "On the other machine: pgengram sync join FOLDER {}"
 Name = Annotated[str, typer.Option("--name", help="What this machine is called on the others. Default: its host name.")]
 Shared = Annotated[
     Path, typer.Argument(help="A folder that all machines see: Syncthing, Dropbox, a network drive, a USB disk.")
@@ -36,12 +37,10 @@ async def init(folder: Shared, name: Name = "", as_json: AsJson = False) -> int:
     """
     from pgengram.sync import devices
 
-    async with opened_core() as core:
+    async with opened_manager() as core:
         key = await devices.begin(core, folder, None, name)
         outcome = await _exchanged(core, quiet=as_json)
-    text = f"{_said(outcome)}\n{ON_THE_OTHER.format(folder='FOLDER', code=key.code)}"
-    print_answer(text, {**_facts(outcome), "code": key.code}, as_json=as_json)
-    return FAILED if outcome.problem else 0
+    return _print_outcome(outcome, ON_THE_OTHER.format(key.code), as_json=as_json, code=key.code)
 
 
 @sync.command("join")
@@ -59,11 +58,10 @@ async def join(
     from pgengram.sync import devices
     from pgengram.sync.keys import Key
 
-    async with opened_core() as core:
+    async with opened_manager() as core:
         await devices.begin(core, folder, Key.from_code(code), name)
         outcome = await _exchanged(core, quiet=as_json)
-    print_answer(_said(outcome), _facts(outcome), as_json=as_json)
-    return FAILED if outcome.problem else 0
+    return _print_outcome(outcome, as_json=as_json)
 
 
 @sync.command("now")
@@ -73,10 +71,9 @@ async def now(as_json: AsJson = False) -> int:
 
     Example: `pgengram sync now`
     """
-    async with opened_core() as core:
+    async with opened_manager() as core:
         outcome = await _exchanged(core, quiet=as_json)
-    print_answer(_said(outcome), _facts(outcome), as_json=as_json)
-    return FAILED if outcome.problem else 0
+    return _print_outcome(outcome, as_json=as_json)
 
 
 @sync.command("status")
@@ -88,7 +85,7 @@ async def status(as_json: AsJson = False) -> None:
     """
     from pgengram.sync import devices
 
-    async with opened_core() as core:
+    async with opened_manager() as core:
         found = await devices.status(core)
     lines = [f"Folder: {found.folder}", f"Changes that are not written yet: {found.changes:,}"]
     if found.problem:
@@ -112,7 +109,7 @@ async def code(as_json: AsJson = False) -> None:
     """
     from pgengram.sync import devices
 
-    async with opened_core() as core:
+    async with opened_manager() as core:
         key = await devices.key_of(core)
     print_answer(key.code, {"code": key.code}, as_json=as_json)
 
@@ -130,7 +127,7 @@ async def leave(
 
     if not confirmed("Exchange nothing with the other machines any more?", yes=yes):
         return FAILED
-    async with opened_core() as core:
+    async with opened_manager() as core:
         await devices.end(core)
     print_answer("This memory is no longer synchronised.", {"left": True}, as_json=as_json)
     return 0
@@ -148,7 +145,7 @@ async def forget_device(
     """
     from pgengram.sync import devices
 
-    async with opened_core() as core:
+    async with opened_manager() as core:
         gone = await devices.forget(core, device)
     print_answer(f"{gone.name} is no longer waited for.", {"forgotten": gone.id}, as_json=as_json)
 
@@ -165,14 +162,13 @@ async def _exchanged(core: Core, *, quiet: bool) -> Outcome:
     return outcome
 
 
-def _said(outcome: Outcome) -> str:
-    lines = [
+def _print_outcome(outcome: Outcome, *lines: str, as_json: bool, **facts: str) -> int:
+    """Print what an exchange did, and more; return the exit code."""
+    did = (
         f"Taken from other machines: {outcome.taken:,}. Written for them: {outcome.written:,}. "
         f"Erased as elsewhere: {outcome.erased:,}."
-    ]
-    lines += [f"Not read: {name}: {why}" for name, why in outcome.unread.items()]
-    return "\n".join([*lines, *([outcome.problem] if outcome.problem else [])])
-
-
-def _facts(outcome: Outcome) -> dict[str, object]:
-    return {name: getattr(outcome, name) for name in ("taken", "written", "erased", "unread", "problem")}
+    )
+    unread = [f"Not read: {name}: {why}" for name, why in outcome.unread.items()]
+    problem = [outcome.problem] if outcome.problem else []
+    print_answer("\n".join([did, *unread, *problem, *lines]), asdict(outcome) | facts, as_json=as_json)
+    return FAILED if outcome.problem else 0

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 MAX_CONNECTIONS: Final = 900  # of the 1,024 files that a process may usually open
 KEEP_ALIVE_S: Final = 20
 STOP_S: Final = 5  # for calls in flight at the end
-CUT_OFF_S: Final = 1  # for telling the others that they were cut off
+CUT_OFF_S: Final = 1  # to tell the others that they were cut off
 
 Said = TypeVar("Said")
 

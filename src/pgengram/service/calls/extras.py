@@ -80,8 +80,8 @@ def parts_of(name: str) -> list[str]:
 
 def of_the_client(given: Collection[str], known: Collection[str]) -> list[str]:
     """Return the names in a call that tell of the call itself; the client adds them, whatever the tool is."""
-    telling = [name for name in given if name not in known and _tells_of_a_call(parts_of(name))]
-    return telling + [name for name in given if telling and name not in known and name in _COMPANIONS]
+    about_it = [name for name in given if name not in known and _tells_of_a_call(parts_of(name))]
+    return about_it + [name for name in given if about_it and name not in known and name in _COMPANIONS]
 
 
 def _tells_of_a_call(parts: Collection[str]) -> bool:

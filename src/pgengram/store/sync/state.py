@@ -21,7 +21,7 @@ ROWS: Final = tuple(table for table in TABLES if table.record not in ("history",
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
 
 READ: Final = """
-SELECT secret, folder, device, device_name, writers, since, failed_at, problem FROM sync_settings WHERE namespace_id = %(namespace_id)s
+SELECT secret, folder, device, device_name, writers, problem FROM sync_settings WHERE namespace_id = %(namespace_id)s
 """
 BEGIN: Final = """
 INSERT INTO sync_settings (namespace_id, secret, folder, device, device_name)
