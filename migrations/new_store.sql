@@ -27,6 +27,42 @@ CREATE TABLE namespaces (
   CONSTRAINT namespaces_pkey PRIMARY KEY (id),
   CONSTRAINT namespaces_name_key UNIQUE (name)
 );
+CREATE TABLE persons (
+  id INTEGER GENERATED ALWAYS AS IDENTITY,
+  name TEXT CONSTRAINT persons_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  personal_id INTEGER,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT persons_pkey PRIMARY KEY (id),
+  CONSTRAINT persons_name_key UNIQUE (name),
+  CONSTRAINT persons_personal_id_key UNIQUE (personal_id),
+  CONSTRAINT persons_personal_id_fkey FOREIGN KEY(personal_id) REFERENCES namespaces (id) ON DELETE SET NULL
+);
+CREATE TABLE spaces (
+  id INTEGER GENERATED ALWAYS AS IDENTITY (START WITH 1000000000),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT spaces_pkey PRIMARY KEY (id),
+  CONSTRAINT spaces_id_fkey FOREIGN KEY(id) REFERENCES namespaces (id) ON DELETE CASCADE
+);
+CREATE TABLE space_members (
+  space_id INTEGER NOT NULL,
+  person_id INTEGER NOT NULL,
+  role TEXT NOT NULL CONSTRAINT space_members_role_check CHECK (role IN ('read', 'write', 'admin')),
+  since TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  until TIMESTAMP WITH TIME ZONE,
+  anonymous BOOLEAN DEFAULT false NOT NULL,
+  CONSTRAINT space_members_pkey PRIMARY KEY (space_id, person_id),
+  CONSTRAINT space_members_space_id_fkey FOREIGN KEY(space_id) REFERENCES spaces (id) ON DELETE CASCADE,
+  CONSTRAINT space_members_person_id_fkey FOREIGN KEY(person_id) REFERENCES persons (id)
+);
+CREATE TABLE person_notices (
+  id BIGINT GENERATED ALWAYS AS IDENTITY,
+  person_id INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  text TEXT NOT NULL,
+  CONSTRAINT person_notices_pkey PRIMARY KEY (id),
+  CONSTRAINT person_notices_person_id_fkey FOREIGN KEY(person_id) REFERENCES persons (id) ON DELETE CASCADE
+);
+CREATE INDEX person_notices_of_person ON person_notices (person_id);
 CREATE TABLE server_keys (
   purpose TEXT NOT NULL,
   secret BYTEA NOT NULL,
@@ -94,6 +130,7 @@ CREATE TABLE memory_history (
   session_id TEXT,
   changes JSONB,
   at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  person_id INTEGER DEFAULT nullif(nullif(current_setting('pgengram.person_id', true), ''), '-1')::integer,
   CONSTRAINT memory_history_pkey PRIMARY KEY (namespace_id, memory_id, version)
 );
 CREATE TABLE oauth_grants (
@@ -112,6 +149,7 @@ CREATE TABLE oauth_grants (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
   revoked_at TIMESTAMP WITH TIME ZONE,
+  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
   CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
   CONSTRAINT oauth_grants_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 );
@@ -161,6 +199,7 @@ CREATE TABLE memories (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   short_id TEXT GENERATED ALWAYS AS (right(id::text, 8)) STORED NOT NULL,
+  person_id INTEGER DEFAULT nullif(nullif(current_setting('pgengram.person_id', true), ''), '-1')::integer,
   CONSTRAINT memories_pkey PRIMARY KEY (namespace_id, id),
   CONSTRAINT memories_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 );
@@ -323,6 +362,7 @@ CREATE TABLE access_tokens (
   last_used_at TIMESTAMP WITH TIME ZONE,
   revoked_at TIMESTAMP WITH TIME ZONE,
   grant_id TEXT,
+  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
   CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
   CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE,
   CONSTRAINT access_tokens_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
@@ -548,156 +588,218 @@ CREATE TABLE recall_receipts (
   CONSTRAINT recall_receipts_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
 );
 CREATE INDEX recall_receipts_by_conversation ON recall_receipts (namespace_id, client, conversation, at);
+CREATE TABLE shared_copies (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  space_id INTEGER NOT NULL,
+  copy_id UUID NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT shared_copies_pkey PRIMARY KEY (namespace_id, memory_id, space_id),
+  CONSTRAINT shared_copies_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+);
+CREATE TABLE project_spaces (
+  namespace_id INTEGER NOT NULL,
+  project TEXT NOT NULL,
+  space_id INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT project_spaces_pkey PRIMARY KEY (namespace_id, project),
+  CONSTRAINT project_spaces_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+);
+CREATE FUNCTION pgengram_may(wanted text) RETURNS integer LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+  named integer := nullif(current_setting('pgengram.namespace_id', true), '')::integer;
+BEGIN
+  IF named IS NULL OR named < 1000000000 THEN
+    RETURN named;
+  END IF;
+  RETURN pgengram_may_as_member(named, wanted);
+END
+$$;
+DO $do$ BEGIN
+  EXECUTE format($f$
+CREATE FUNCTION pgengram_may_as_member(space integer, wanted text) RETURNS integer LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = %I, pg_temp
+AS $$
+DECLARE
+  who integer := nullif(current_setting('pgengram.person_id', true), '')::integer;
+  has text;
+BEGIN
+  IF who = -1 THEN  -- the upkeep of the server
+    RETURN CASE WHEN wanted = 'role' THEN 3 ELSE space END;
+  END IF;
+  SELECT m.role INTO has FROM space_members m WHERE m.space_id = space AND m.person_id = who AND m.until IS NULL;
+  IF has <> 'read' AND current_setting('pgengram.may_write', true) = 'off' THEN
+    has := 'read';
+  END IF;
+  IF wanted = 'role' THEN
+    RETURN array_position(ARRAY['read', 'write', 'admin'], has);
+  END IF;
+  RETURN CASE WHEN has = 'admin' OR has = wanted OR (has = 'write' AND wanted = 'read') THEN space END;
+END
+$$
+  $f$, current_schema());
+END $do$;
 ALTER TABLE memory_history ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_history FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_history
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_history AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_posting_lists ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_posting_lists FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_posting_lists
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_posting_lists AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE conversation_settings ENABLE ROW LEVEL SECURITY;
 ALTER TABLE conversation_settings FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON conversation_settings
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON conversation_settings AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE conversations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE conversations FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON conversations
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON conversations AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('admin')) OR (namespace_id = (SELECT pgengram_may('write')) AND person_id = nullif(current_setting('pgengram.person_id', true), '')::integer));
 ALTER TABLE memory_beliefs ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_beliefs FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_beliefs
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_beliefs AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_clusters ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_clusters FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_clusters
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_clusters AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_confirmations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_confirmations FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_confirmations
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_confirmations AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_identities ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_identities FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_identities
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_identities AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_tag_synonyms ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_tag_synonyms FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_tag_synonyms
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_tag_synonyms AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE sync_changes ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sync_changes FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON sync_changes
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON sync_changes AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE sync_documents ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sync_documents FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON sync_documents
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON sync_documents AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE sync_files ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sync_files FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON sync_files
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON sync_files AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE sync_settings ENABLE ROW LEVEL SECURITY;
 ALTER TABLE sync_settings FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON sync_settings
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON sync_settings AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE conversation_turns ENABLE ROW LEVEL SECURITY;
 ALTER TABLE conversation_turns FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON conversation_turns
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON conversation_turns AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE episodic_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE episodic_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON episodic_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON episodic_memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE hidden_turns ENABLE ROW LEVEL SECURITY;
 ALTER TABLE hidden_turns FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON hidden_turns
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON hidden_turns AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_activation ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_activation FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_activation
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_activation AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_belief_evidence ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_belief_evidence FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_belief_evidence
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_belief_evidence AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_cluster_activations ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_cluster_activations FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_cluster_activations
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_cluster_activations AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_cluster_members ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_cluster_members FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_cluster_members
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_cluster_members AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_relationships ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_relationships FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_relationships
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_relationships AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_tags ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_tags FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_tags
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_tags AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_vectors ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_vectors FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_vectors
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_vectors AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE memory_words ENABLE ROW LEVEL SECURITY;
 ALTER TABLE memory_words FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON memory_words
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_words AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE procedural_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE procedural_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON procedural_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON procedural_memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
+ALTER TABLE project_spaces ENABLE ROW LEVEL SECURITY;
+ALTER TABLE project_spaces FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON project_spaces
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON project_spaces AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE recall_receipts ENABLE ROW LEVEL SECURITY;
 ALTER TABLE recall_receipts FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON recall_receipts
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON recall_receipts AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE semantic_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE semantic_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON semantic_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON semantic_memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
+ALTER TABLE shared_copies ENABLE ROW LEVEL SECURITY;
+ALTER TABLE shared_copies FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON shared_copies
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON shared_copies AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE strategic_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE strategic_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON strategic_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON strategic_memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 ALTER TABLE working_memories ENABLE ROW LEVEL SECURITY;
 ALTER TABLE working_memories FORCE ROW LEVEL SECURITY;
 CREATE POLICY one_namespace ON working_memories
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer);
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON working_memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
 CREATE FUNCTION pgengram_terms(body text, extra text[]) RETURNS TABLE(term integer, count smallint)
 LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
@@ -730,7 +832,11 @@ DO $$ BEGIN
     ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
     ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
     ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE person_notices ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE persons ENABLE ROW LEVEL SECURITY;
     ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE space_members ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE spaces ENABLE ROW LEVEL SECURITY;
     CREATE POLICY readable ON decay_classes FOR SELECT USING (true);
     CREATE POLICY readable ON embedding_models FOR SELECT USING (true);
   END IF;
@@ -789,7 +895,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,server_keys,memories_now,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,person_notices,persons,server_keys,space_members,spaces,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -843,6 +949,7 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON project_spaces TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON sync_changes TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON sync_documents TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON sync_files TO pgengram_app;
@@ -861,6 +968,7 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON procedural_memories TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON recall_receipts TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON semantic_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON shared_copies TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON strategic_memories TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON working_memories TO pgengram_app;
             FOR one IN SELECT p.oid::regprocedure AS name FROM pg_proc p
@@ -875,7 +983,7 @@ DO $$ DECLARE one record; BEGIN
 DO $$ DECLARE one record; BEGIN
   FOR one IN
     SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
-    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,strategic_memories,working_memories}') AND NOT EXISTS (
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories}') AND NOT EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
     ORDER BY 1
   LOOP
@@ -916,6 +1024,12 @@ COMMENT ON TABLE sync_changes IS 'One row for each memory or row that was change
 COMMENT ON TABLE sync_documents IS 'One row for each memory or row of which it is known who wrote what.';
 COMMENT ON TABLE sync_files IS 'One row for each file that was read or written.';
 COMMENT ON TABLE namespaces IS 'One row for each namespace.';
+COMMENT ON TABLE persons IS 'One row for each person who may share memories.';
+COMMENT ON TABLE spaces IS 'One row for each shared space.';
+COMMENT ON TABLE space_members IS 'One row for each person who is or was in it.';
+COMMENT ON TABLE person_notices IS 'One row for each sentence that a person is told once.';
+COMMENT ON TABLE shared_copies IS 'One row for each memory that a person has copied into a space.';
+COMMENT ON TABLE project_spaces IS 'One row for each project whose conversations are kept in a space.';
 COMMENT ON TABLE access_tokens IS 'One row for each token of an HTTP client.';
 COMMENT ON TABLE oauth_grants IS 'One row for each program that signed in.';
 COMMENT ON TABLE oauth_requests IS 'One row for each request to sign in.';
@@ -961,6 +1075,7 @@ COMMENT ON COLUMN memories."valid_to" IS 'When it was true: from occurred_at, or
 COMMENT ON COLUMN memories."created_at" IS 'When it was stored.';
 COMMENT ON COLUMN memories."updated_at" IS 'When it was last changed.';
 COMMENT ON COLUMN memories."short_id" IS 'The last 8 digits of the id; generated.';
+COMMENT ON COLUMN memories."person_id" IS 'Who stored it, in a space. The database sets it, and no client can.';
 DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."content" IS 'The text.'; END IF; END $$;
 DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."type" IS 'The type.'; END IF; END $$;
 DO $$ BEGIN IF to_regclass('memories_now') IS NOT NULL THEN COMMENT ON COLUMN memories_now."kind" IS 'The more specific category.'; END IF; END $$;
@@ -1175,9 +1290,33 @@ COMMENT ON COLUMN memory_history."actor" IS 'The name that the client gave itsel
 COMMENT ON COLUMN memory_history."session_id" IS 'The conversation in which it was changed.';
 COMMENT ON COLUMN memory_history."changes" IS 'The old and new value of each field; empty for a create. For an erased memory only the names of the fields are left, and no actor or session from before it was erased.';
 COMMENT ON COLUMN memory_history."at" IS 'When it was changed.';
+COMMENT ON COLUMN memory_history."person_id" IS 'Who changed it, in a space; set by the database.';
 COMMENT ON COLUMN namespaces."id" IS 'The key, and the value of PGENGRAM_NAMESPACE that selects it.';
 COMMENT ON COLUMN namespaces."name" IS 'The key, and the value of PGENGRAM_NAMESPACE that selects it.';
 COMMENT ON COLUMN namespaces."created_at" IS 'When it was first used.';
+COMMENT ON COLUMN persons."id" IS 'The key; it stays when the person is erased.';
+COMMENT ON COLUMN persons."name" IS 'How others see who stored something; empty once the person is erased.';
+COMMENT ON COLUMN persons."personal_id" IS 'The namespace with the person''s own memories.';
+COMMENT ON COLUMN persons."created_at" IS 'When the person was added.';
+COMMENT ON COLUMN spaces."id" IS 'The key of its namespace, from 1,000,000,000 on. The namespace''s name is space: and the name of the space.';
+COMMENT ON COLUMN spaces."created_at" IS 'When it was created.';
+COMMENT ON COLUMN space_members."space_id" IS 'Who is in which space.';
+COMMENT ON COLUMN space_members."person_id" IS 'Who is in which space.';
+COMMENT ON COLUMN space_members."role" IS 'read, write or admin.';
+COMMENT ON COLUMN space_members."since" IS 'When the person joined.';
+COMMENT ON COLUMN space_members."until" IS 'When they left or were removed.';
+COMMENT ON COLUMN space_members."anonymous" IS 'Whether a person who left asked to be shown as a former member.';
+COMMENT ON COLUMN person_notices."id" IS 'The key.';
+COMMENT ON COLUMN person_notices."person_id" IS 'Who is told.';
+COMMENT ON COLUMN person_notices."at" IS 'When it happened.';
+COMMENT ON COLUMN person_notices."text" IS 'What the person is told by the next answer.';
+COMMENT ON COLUMN shared_copies."memory_id" IS 'The personal memory.';
+COMMENT ON COLUMN shared_copies."space_id" IS 'Where the copy is. Nothing in the space leads back.';
+COMMENT ON COLUMN shared_copies."copy_id" IS 'Where the copy is. Nothing in the space leads back.';
+COMMENT ON COLUMN shared_copies."at" IS 'When it was shared.';
+COMMENT ON COLUMN project_spaces."project" IS 'The name of the project.';
+COMMENT ON COLUMN project_spaces."space_id" IS 'The space in which hooks keep its conversations, and look for what they recall.';
+COMMENT ON COLUMN project_spaces."at" IS 'When a person bound it.';
 COMMENT ON COLUMN access_tokens."id" IS 'The part of a token that isn''t secret; pgengram token revoke takes it.';
 COMMENT ON COLUMN access_tokens."secret_hash" IS 'SHA-256 of the other part: 256 random bits that only the client knows.';
 COMMENT ON COLUMN access_tokens."name" IS 'Who it is for; the history names it as the actor.';
@@ -1188,6 +1327,7 @@ COMMENT ON COLUMN access_tokens."expires_at" IS 'When it was created, when it ex
 COMMENT ON COLUMN access_tokens."revoked_at" IS 'When it was created, when it expires, and when it was revoked; the last two may be empty.';
 COMMENT ON COLUMN access_tokens."last_used_at" IS 'When it was last used, to the minute.';
 COMMENT ON COLUMN access_tokens."grant_id" IS 'The connection that it belongs to; empty for a token that a person made.';
+COMMENT ON COLUMN access_tokens."spaces" IS 'The keys of the spaces that it may use, each with read or write.';
 COMMENT ON COLUMN oauth_grants."id" IS 'What pgengram connection revoke takes.';
 COMMENT ON COLUMN oauth_grants."client_id" IS 'Which program: its id, what it calls itself, and the host of the document about it; empty for one that registered itself.';
 COMMENT ON COLUMN oauth_grants."client_name" IS 'Which program: its id, what it calls itself, and the host of the document about it; empty for one that registered itself.';
@@ -1203,6 +1343,7 @@ COMMENT ON COLUMN oauth_grants."rotated_at" IS 'Which refresh token is the prese
 COMMENT ON COLUMN oauth_grants."created_at" IS 'When it began, ends at the latest, and was ended.';
 COMMENT ON COLUMN oauth_grants."expires_at" IS 'When it began, ends at the latest, and was ended.';
 COMMENT ON COLUMN oauth_grants."revoked_at" IS 'When it began, ends at the latest, and was ended.';
+COMMENT ON COLUMN oauth_grants."spaces" IS 'The keys of the spaces that it may use, each with read or write.';
 COMMENT ON COLUMN oauth_requests."id_hash" IS 'The page and the browser that it was opened in.';
 COMMENT ON COLUMN oauth_requests."cookie_hash" IS 'The page and the browser that it was opened in.';
 COMMENT ON COLUMN oauth_requests."asked" IS 'What the program asks for, and where its answer goes.';

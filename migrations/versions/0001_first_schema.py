@@ -43,6 +43,52 @@ CREATE TABLE namespaces (
 )
     """,
     r"""
+CREATE TABLE persons (
+  id INTEGER GENERATED ALWAYS AS IDENTITY,
+  name TEXT CONSTRAINT persons_name_check CHECK (length(name) >= 1 AND length(name) <= 64),
+  personal_id INTEGER,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT persons_pkey PRIMARY KEY (id),
+  CONSTRAINT persons_name_key UNIQUE (name),
+  CONSTRAINT persons_personal_id_key UNIQUE (personal_id),
+  CONSTRAINT persons_personal_id_fkey FOREIGN KEY(personal_id) REFERENCES namespaces (id) ON DELETE SET NULL
+)
+    """,
+    r"""
+CREATE TABLE spaces (
+  id INTEGER GENERATED ALWAYS AS IDENTITY (START WITH 1000000000),
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT spaces_pkey PRIMARY KEY (id),
+  CONSTRAINT spaces_id_fkey FOREIGN KEY(id) REFERENCES namespaces (id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE space_members (
+  space_id INTEGER NOT NULL,
+  person_id INTEGER NOT NULL,
+  role TEXT NOT NULL CONSTRAINT space_members_role_check CHECK (role IN ('read', 'write', 'admin')),
+  since TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  until TIMESTAMP WITH TIME ZONE,
+  anonymous BOOLEAN DEFAULT false NOT NULL,
+  CONSTRAINT space_members_pkey PRIMARY KEY (space_id, person_id),
+  CONSTRAINT space_members_space_id_fkey FOREIGN KEY(space_id) REFERENCES spaces (id) ON DELETE CASCADE,
+  CONSTRAINT space_members_person_id_fkey FOREIGN KEY(person_id) REFERENCES persons (id)
+)
+    """,
+    r"""
+CREATE TABLE person_notices (
+  id BIGINT GENERATED ALWAYS AS IDENTITY,
+  person_id INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  text TEXT NOT NULL,
+  CONSTRAINT person_notices_pkey PRIMARY KEY (id),
+  CONSTRAINT person_notices_person_id_fkey FOREIGN KEY(person_id) REFERENCES persons (id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX person_notices_of_person ON person_notices (person_id)
+    """,
+    r"""
 CREATE TABLE server_keys (
   purpose TEXT NOT NULL,
   secret BYTEA NOT NULL,
@@ -128,6 +174,7 @@ CREATE TABLE memory_history (
   session_id TEXT,
   changes JSONB,
   at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  person_id INTEGER DEFAULT nullif(nullif(current_setting('pgengram.person_id', true), ''), '-1')::integer,
   CONSTRAINT memory_history_pkey PRIMARY KEY (namespace_id, memory_id, version)
 )
     """,
@@ -148,6 +195,7 @@ CREATE TABLE oauth_grants (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
   revoked_at TIMESTAMP WITH TIME ZONE,
+  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
   CONSTRAINT oauth_grants_pkey PRIMARY KEY (id),
   CONSTRAINT oauth_grants_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 )
@@ -203,6 +251,7 @@ CREATE TABLE memories (
   created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   updated_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   short_id TEXT GENERATED ALWAYS AS (right(id::text, 8)) STORED NOT NULL,
+  person_id INTEGER DEFAULT nullif(nullif(current_setting('pgengram.person_id', true), ''), '-1')::integer,
   CONSTRAINT memories_pkey PRIMARY KEY (namespace_id, id),
   CONSTRAINT memories_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 )
@@ -415,6 +464,7 @@ CREATE TABLE access_tokens (
   last_used_at TIMESTAMP WITH TIME ZONE,
   revoked_at TIMESTAMP WITH TIME ZONE,
   grant_id TEXT,
+  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
   CONSTRAINT access_tokens_pkey PRIMARY KEY (id),
   CONSTRAINT access_tokens_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE,
   CONSTRAINT access_tokens_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
@@ -703,6 +753,27 @@ CREATE TABLE recall_receipts (
     r"""
 CREATE INDEX recall_receipts_by_conversation ON recall_receipts (namespace_id, client, conversation, at)
     """,
+    r"""
+CREATE TABLE shared_copies (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  space_id INTEGER NOT NULL,
+  copy_id UUID NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT shared_copies_pkey PRIMARY KEY (namespace_id, memory_id, space_id),
+  CONSTRAINT shared_copies_namespace_id_memory_id_fkey FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE TABLE project_spaces (
+  namespace_id INTEGER NOT NULL,
+  project TEXT NOT NULL,
+  space_id INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  CONSTRAINT project_spaces_pkey PRIMARY KEY (namespace_id, project),
+  CONSTRAINT project_spaces_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
+)
+    """,
 )
 # Each row of these belongs to a namespace.
 OWNED = (
@@ -732,8 +803,10 @@ OWNED = (
     "memory_vectors",
     "memory_words",
     "procedural_memories",
+    "project_spaces",
     "recall_receipts",
     "semantic_memories",
+    "shared_copies",
     "strategic_memories",
     "working_memories",
 )
@@ -746,8 +819,57 @@ ALTER TABLE {table} FORCE ROW LEVEL SECURITY
     """,
     r"""
 CREATE POLICY one_namespace ON {table}
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')))
+    """,
+)
+# Whoever is no admin of a space removes only what they stored themselves.
+REMOVING = r"""
+CREATE POLICY removing ON {table} AS RESTRICTIVE FOR DELETE USING ({condition})
+"""
+ANYBODYS = "namespace_id = (SELECT pgengram_may('write'))"
+ONES_OWN = (
+    "namespace_id = (SELECT pgengram_may('admin')) OR (namespace_id = (SELECT pgengram_may('write'))"
+    " AND person_id = nullif(current_setting('pgengram.person_id', true), '')::integer)"
+)
+MEMBERSHIP = (
+    r"""
+CREATE FUNCTION pgengram_may(wanted text) RETURNS integer LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+  named integer := nullif(current_setting('pgengram.namespace_id', true), '')::integer;
+BEGIN
+  IF named IS NULL OR named < 1000000000 THEN
+    RETURN named;
+  END IF;
+  RETURN pgengram_may_as_member(named, wanted);
+END
+$$
+    """,
+    r"""
+DO $do$ BEGIN
+  EXECUTE format($f$
+CREATE FUNCTION pgengram_may_as_member(space integer, wanted text) RETURNS integer LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = %I, pg_temp
+AS $$
+DECLARE
+  who integer := nullif(current_setting('pgengram.person_id', true), '')::integer;
+  has text;
+BEGIN
+  IF who = -1 THEN  -- the upkeep of the server
+    RETURN CASE WHEN wanted = 'role' THEN 3 ELSE space END;
+  END IF;
+  SELECT m.role INTO has FROM space_members m WHERE m.space_id = space AND m.person_id = who AND m.until IS NULL;
+  IF has <> 'read' AND current_setting('pgengram.may_write', true) = 'off' THEN
+    has := 'read';
+  END IF;
+  IF wanted = 'role' THEN
+    RETURN array_position(ARRAY['read', 'write', 'admin'], has);
+  END IF;
+  RETURN CASE WHEN has = 'admin' OR has = wanted OR (has = 'write' AND wanted = 'read') THEN space END;
+END
+$$
+  $f$, current_schema());
+END $do$
     """,
 )
 FUNCTIONS_AND_RIGHTS = (
@@ -794,7 +916,11 @@ DO $$ BEGIN
     ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
     ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
     ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE person_notices ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE persons ENABLE ROW LEVEL SECURITY;
     ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE space_members ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE spaces ENABLE ROW LEVEL SECURITY;
     CREATE POLICY readable ON decay_classes FOR SELECT USING (true);
     CREATE POLICY readable ON embedding_models FOR SELECT USING (true);
   END IF;
@@ -844,8 +970,11 @@ def upgrade() -> None:
     """Create everything."""
     for statement in STATEMENTS:
         run(statement)
+    for statement in MEMBERSHIP:
+        run(statement)
     for table in OWNED:
         for statement in ROW_LEVEL_SECURITY:
             run(statement.format(table=table))
+        run(REMOVING.format(table=table, condition=ONES_OWN if table == "memories" else ANYBODYS))
     for statement in FUNCTIONS_AND_RIGHTS:
         run(statement)

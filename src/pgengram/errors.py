@@ -61,6 +61,22 @@ class NotFound(PgengramError):
         super().__init__(f"No {what} has id {key}.", hint)
 
 
+class NoSuchSpace(NotFound):
+    """There is no such space, or whoever asks is not in it: both look the same."""
+
+    def __init__(self, name: str = "") -> None:
+        named = f" called {name!r}" if name else ""
+        PgengramError.__init__(
+            self, f"There is no space{named} that you may use.", "Leave out space for your own memories."
+        )
+
+
+class NotAllowed(PgengramError):
+    """Whoever asks may not do that in this space."""
+
+    code = "NOT_ALLOWED"
+
+
 class Conflict(PgengramError):
     """The memory changed in the meantime, or the change would collide with another memory."""
 

@@ -36,6 +36,8 @@ FILLED = """WITH two AS (SELECT namespace_id, min(id::text)::uuid AS one, max(id
   changed AS (INSERT INTO sync_changes SELECT namespace_id, 'memory', one::text, now(), false FROM two),
   known AS (INSERT INTO sync_documents SELECT namespace_id, 'memory', one::text, '{}' FROM two),
   file AS (INSERT INTO sync_files SELECT namespace_id, 'x', 'x', 'x' FROM two),
+  shared AS (INSERT INTO shared_copies SELECT namespace_id, one, 1000000000, other FROM two),
+  bound AS (INSERT INTO project_spaces SELECT namespace_id, 'p', 1000000000 FROM two),
   edge AS (INSERT INTO memory_relationships SELECT namespace_id, one, other, 'causes' FROM two),
   held AS (INSERT INTO working_memories SELECT namespace_id, one FROM two),
   cluster AS (INSERT INTO memory_clusters (namespace_id, id, type, name) SELECT namespace_id, one, 'theme', 'x' FROM two),
@@ -76,16 +78,21 @@ def test_every_owned_table_has_a_forced_row_level_security_for_reading_and_writi
 
     assert (enabled, forced) == (True, True)
     [(using, check, _, _)] = policies
-    assert "namespace_id" in using
-    assert check == using
+    assert "namespace_id = ( SELECT pgengram_may('read'::text)" in using
+    assert check == using.replace("'read'", "'write'")
 
 
 def test_no_policy_lets_the_application_see_more_than_one_namespace(two_namespaces: Database) -> None:
     others = two_namespaces.as_login(
-        "SELECT tablename, cmd, roles FROM pg_policies WHERE policyname <> ALL (ARRAY['one_namespace', 'readable'])"
+        "SELECT tablename, cmd, roles, permissive FROM pg_policies WHERE policyname <> ALL (ARRAY['one_namespace', 'readable'])"
     )
 
-    assert all(cmd == "SELECT" and APP_ROLE not in roles and "public" not in roles for _, cmd, roles in others)
+    assert all(
+        cmd == "SELECT" and APP_ROLE not in roles and "public" not in roles
+        for _, cmd, roles, kind in others
+        if kind == "PERMISSIVE"
+    )
+    assert {cmd for _, cmd, _, kind in others if kind == "RESTRICTIVE"} == {"DELETE"}
 
 
 @pytest.mark.parametrize("table", OWNED_NAMES)
@@ -114,7 +121,7 @@ def test_no_row_of_another_namespace_can_be_changed_or_removed(two_namespaces: D
     before = two_namespaces.rows(f"SELECT *, xmin::text FROM {table}", namespace="ben")
     column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment",
                                "tag", "action", "strength", "name", "session_id", "role", "keeps", "read_to", "uses",
-                               "disputed", "mark", "device")
+                               "disputed", "mark", "device", "copy_id", "space_id")
                   if name in [column.name for column in next(t for t in OWNED if t.name == table).c])  # fmt: skip
 
     with psycopg.connect(two_namespaces.url) as connection:

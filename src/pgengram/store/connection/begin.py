@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Final
 
 from psycopg import sql
 
+FIRST_SPACE: Final = 1_000_000_000  # the key of the first space that people share; those of other namespaces are below
 STATEMENT_TIMEOUT_MS: Final = 10_000
 EACH_TIMEOUT_MS: Final = 250  # more for each memory that one statement writes; a busy small machine takes 100
 LOCK_TIMEOUT_MS: Final = 5_000
@@ -43,6 +45,21 @@ PROBES_NARROWED: Final = 60  # where a filter leaves only some of what each list
 NO_SORT: Final = {"enable_sort": "off"}
 
 
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Who asks in a space.
+
+    person_id: the person's key.
+    writes: whether their client may write; the database decides whether they may.
+    """
+
+    person_id: int
+    writes: bool = True
+
+
+UPKEEP: Final = Member(-1)  # the server itself, in spaces too: indexes, words, what expires, erasing
+
+
 @lru_cache(maxsize=1_000)
 def begin_sql(
     role: str,
@@ -52,16 +69,19 @@ def begin_sql(
     *,
     probes: int = PROBES,
     distributed: bool = False,
+    member: Member | None = None,
 ) -> bytes:
     """Return the text that begins a transaction of one namespace as `role`; all but our own `mode` is quoted as a
     literal.
 
     probes: lists of an ivfflat index visited for a vector; distributed: the namespace's rows are on a worker of a Citus
         cluster.
+    member: who asks, where that matters.
     """
     carried = {
         "pgengram.namespace_id": str(namespace_id),
         "pgengram.actor": actor,
+        **_of_member(member),
         "jit": "off",  # a server that can would compile the ranking anew for each search, which takes seconds
         "ivfflat.probes": str(probes),
         **INDEX_SETTINGS,
@@ -79,6 +99,12 @@ def begin_sql(
     # Whoever writes waits while the shard is taken to another machine.
     carried |= {"lock_timeout": "0", "statement_timeout": str(MOVE_TIMEOUT_MS)}
     return BEGIN_ON_CITUS.format(enter=enter, carried=set_local(carried, distributed=True)).as_bytes()
+
+
+def _of_member(member: Member | None) -> dict[str, str]:
+    if member is None:
+        return {}
+    return {"pgengram.person_id": str(member.person_id), "pgengram.may_write": "on" if member.writes else "off"}
 
 
 def _set_here(settings: Mapping[str, str]) -> sql.Composed:

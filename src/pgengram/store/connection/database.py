@@ -7,6 +7,7 @@ import contextlib
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass
+from enum import IntEnum
 from functools import lru_cache, partial
 from typing import Any, Final
 
@@ -15,10 +16,10 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
 from psycopg_pool import PoolTimeout
 
-from pgengram.errors import DatabaseFailed, NotReady, WritesRefused
+from pgengram.errors import DatabaseFailed, NoSuchSpace, NotReady, WritesRefused
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
-from pgengram.store.connection.begin import PROBES, SNAPSHOT, begin_sql, settings_sql
+from pgengram.store.connection.begin import FIRST_SPACE, PROBES, SNAPSHOT, UPKEEP, Member, begin_sql, settings_sql
 from pgengram.store.connection.pool import Pool, PoolLimits, new_pool, shut
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
@@ -33,6 +34,14 @@ Row = dict[str, Any]
 Query = str | sql.SQL | sql.Composed
 
 
+class Role(IntEnum):
+    """What somebody may do with the memories of a namespace: in their own, everything."""
+
+    READ = 1
+    WRITE = 2
+    ADMIN = 3
+
+
 @dataclass(slots=True)
 class Transaction:
     """An open transaction of one namespace; committed when its block ends well, rolled back when it does not.
@@ -40,6 +49,7 @@ class Transaction:
     model_id: the active embedding model when it began; None while the store has none.
     read_only: whether writing is refused, as the disk is nearly full.
     distributed: whether the namespace's rows are on a worker of a Citus cluster.
+    member: who asks, where the namespace is a space; role: what they may do there.
     """
 
     connection: psycopg.AsyncConnection[Row]
@@ -47,6 +57,8 @@ class Transaction:
     model_id: int | None
     read_only: bool = False
     distributed: bool = False
+    member: Member | None = None
+    role: Role = Role.ADMIN
 
     async def rows(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run `statement` with `namespace_id` and `parameters`, and return all its rows."""
@@ -201,7 +213,7 @@ class Database:
 
     @contextlib.asynccontextmanager
     async def transaction(
-        self, namespace_id: int, probes: int = PROBES, *, reads: bool = False
+        self, namespace_id: int, probes: int = PROBES, *, reads: bool = False, member: Member | None = None
     ) -> AsyncIterator[Transaction]:
         """Run a block in one transaction that sees and writes the rows of one namespace only.
 
@@ -211,20 +223,23 @@ class Database:
             namespace_id: the namespace's key.
             probes: lists of an ivfflat index visited for a vector.
             reads: whether the block only reads: nobody waits for its end then, as there is nothing to keep.
+            member: who asks, where the namespace is a space.
 
         Raises:
+            NotFound: whoever asks is not in the space.
             DatabaseFailed: PostgreSQL cannot be used now; nothing of the block was kept unless it had committed.
             Conflict: another transaction holds or has taken what this one needs.
         """
         pool = self._open_pool()
         with our_errors():
-            connection = await self._entered(pool, partial(self._begin_sql, namespace_id, probes=probes))
+            connection = await self._entered(pool, partial(self._begin_sql, namespace_id, probes=probes, member=member))
         full = not self._has_room()
         try:
             with our_errors():
                 if full:
                     await connection.execute("SET TRANSACTION READ ONLY")
-                yield Transaction(connection, namespace_id, self._model_id, full, self.distributed)
+                role = await _role(connection, namespace_id, member)
+                yield Transaction(connection, namespace_id, self._model_id, full, self.distributed, member, role)
                 if not reads:
                     await connection.commit()
         except DatabaseFailed as error:
@@ -249,16 +264,18 @@ class Database:
                 await pool.putconn(connection)  # of a pool that was closed meanwhile, too
 
     @contextlib.asynccontextmanager
-    async def snapshot(self, namespace_id: int) -> AsyncIterator[Transaction]:
+    async def snapshot(self, namespace_id: int, member: Member | None = None) -> AsyncIterator[Transaction]:
         """Run a block that only reads, and to which one namespace's rows stay as they are now.
 
         Raises:
+            NotFound: whoever asks is not in the space.
             DatabaseFailed: PostgreSQL cannot be used now.
         """
-        enter = partial(self._begin_sql, namespace_id, SNAPSHOT)
+        enter = partial(self._begin_sql, namespace_id, SNAPSHOT, member=member)
         with our_errors():
             async with self._lent(self._open_pool(), enter) as connection:
-                yield Transaction(connection, namespace_id, self._model_id, distributed=self.distributed)
+                role = await _role(connection, namespace_id, member)
+                yield Transaction(connection, namespace_id, self._model_id, False, self.distributed, member, role)
 
     @contextlib.asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
@@ -308,9 +325,13 @@ class Database:
     def _give_up_later(self, connection: psycopg.AsyncConnection[Row]) -> asyncio.TimerHandle:
         return asyncio.get_running_loop().call_later(self._enter_timeout_s, shut, connection)
 
-    def _begin_sql(self, namespace_id: int, mode: str = "", probes: int = PROBES) -> bytes:
+    def _begin_sql(
+        self, namespace_id: int, mode: str = "", probes: int = PROBES, member: Member | None = None
+    ) -> bytes:
         actor = ACTOR.get() or ""
-        return begin_sql(self.role, namespace_id, actor, mode, probes=probes, distributed=self.distributed)
+        return begin_sql(
+            self.role, namespace_id, actor, mode, probes=probes, distributed=self.distributed, member=member
+        )
 
     async def _note_model(
         self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row], enter: Callable[[], bytes]
@@ -372,6 +393,23 @@ RENEW_MARK: Final = "REINDEX INDEX embedding_models_active"
 FIND_MODEL_OF_STATE: Final = (
     "SELECT id, name, dimensions, embedder, state FROM embedding_models WHERE state = %(state)s"
 )
+
+
+ROLE_OF_MEMBER: Final = "SELECT pgengram_may_as_member(%(namespace_id)s, 'role') AS role"
+
+
+async def _role(connection: psycopg.AsyncConnection[Row], namespace_id: int, member: Member | None) -> Role:
+    """Return what whoever asks may do in a namespace.
+
+    Raises:
+        NotFound: it is a space that they are not in.
+    """
+    if namespace_id < FIRST_SPACE or member is UPKEEP:
+        return Role.ADMIN
+    row = await (await connection.execute(ROLE_OF_MEMBER, {"namespace_id": namespace_id})).fetchone()
+    if row is None or row["role"] is None:
+        raise NoSuchSpace
+    return Role(row["role"])
 
 
 def _begin_as_login() -> bytes:

@@ -11,7 +11,16 @@ from typing import Final
 import psycopg
 from psycopg_pool import PoolTimeout
 
-from pgengram.errors import Conflict, ConnectionLost, DatabaseFailed, NotReady, PgengramError, ShardMoved, WritesRefused
+from pgengram.errors import (
+    Conflict,
+    ConnectionLost,
+    DatabaseFailed,
+    NotAllowed,
+    NotReady,
+    PgengramError,
+    ShardMoved,
+    WritesRefused,
+)
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +37,11 @@ class our_errors:  # noqa: N801  # reads as a word at its only use: `with our_er
             raise ours from error
 
 
+BY_POLICY: Final = re.compile(r"row-level security policy")
+ONLY_READS: Final = (
+    "You may read this space, but not change it.",
+    "Nothing was changed. An admin of the space can let you write.",
+)
 ERASED_NAMESPACE: Final = re.compile(r"_namespace_id_fkey$")
 RULE_IN_MESSAGE: Final = re.compile(r'constraint "(\w+)"')
 NUMBER_OF_SHARD: Final = re.compile(r"_\d{6,}$")
@@ -112,6 +126,8 @@ def _by_message(state: str, error: psycopg.Error) -> PgengramError | None:
         return NotReady(
             "This namespace was erased while the server ran; nothing was stored.", "Start the server again."
         )
+    if state == "42501" and BY_POLICY.search(error.diag.message_primary or ""):
+        return NotAllowed(*ONLY_READS)
     if state == "23505":
         return Conflict(*TAKEN.get(broken_rule(error) or "", CHANGED_AT_ONCE))
     if state in ("42P01", "XX000") and SHARD_GONE.search(error.diag.message_primary or ""):

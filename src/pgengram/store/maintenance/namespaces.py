@@ -12,6 +12,7 @@ from psycopg import sql
 
 from pgengram.errors import InvalidInput
 from pgengram.store.connection import locks
+from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database, Row, Transaction
 
 Report = Callable[[str], Awaitable[None]]
@@ -61,7 +62,7 @@ async def holdings(database: Database, name: str) -> dict[str, int]:
     Raises:
         InvalidInput: there is no such namespace.
     """
-    async with database.transaction(await find(database, name)) as tx:
+    async with database.transaction(await find(database, name), member=UPKEEP) as tx:
         return await _counted(tx)
 
 
@@ -76,7 +77,7 @@ async def erase_namespace(database: Database, name: str, *, listed: bool = True)
         DatabaseFailed: somebody stores something for this namespace all the time.
     """
     key = await find(database, name)
-    async with database.transaction(key) as tx:
+    async with database.transaction(key, member=UPKEEP) as tx:
         await tx.run(PATIENTLY)
         if tx.distributed:  # each role has connections of its own to a worker, and the second would wait for the first
             await tx.run(AS_LOGIN)

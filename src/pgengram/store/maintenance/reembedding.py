@@ -24,7 +24,7 @@ from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.adapters import vectors_of
-from pgengram.store.connection.begin import set_local
+from pgengram.store.connection.begin import UPKEEP, set_local
 from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, Database, Row, Transaction
 from pgengram.store.connection.translation import our_errors
 from pgengram.store.graph import clusters
@@ -225,13 +225,13 @@ class _Move:
     async def _fill_namespace(self, namespace_id: int) -> None:
         after = BEFORE_ALL
         while True:
-            async with self._database.transaction(namespace_id) as tx:
+            async with self._database.transaction(namespace_id, member=UPKEEP) as tx:
                 waiting = await self._waiting(tx, after, BATCH)
             if not waiting:
                 return
             after = waiting[-1]["id"]
             vectors = await self._embedder.passages([row["content"] for row in waiting])
-            async with self._database.transaction(namespace_id) as tx:
+            async with self._database.transaction(namespace_id, member=UPKEEP) as tx:
                 state = await tx.row(STATE_OF, {"model_id": self._model.id})
                 if state is None or state["state"] != self._model.state:
                     raise Conflict("The move was cancelled.", "Start again with `pgengram reembed`.")
@@ -305,7 +305,7 @@ class _Move:
             raise Conflict("The move was cancelled.", "Start again with `pgengram reembed`.")
         left = 0
         for namespace_id in await _namespaces(self._database):
-            settings = {"pgengram.namespace_id": str(namespace_id)}
+            settings = {"pgengram.namespace_id": str(namespace_id), "pgengram.person_id": str(UPKEEP.person_id)}
             await connection.execute(set_local(settings, distributed=self._database.distributed))
             tx = Transaction(connection, namespace_id, self._model.id, distributed=self._database.distributed)
             waiting = await self._waiting(tx, BEFORE_ALL, LAST)
@@ -355,7 +355,7 @@ async def _counted(database: Database, model_id: int) -> tuple[int, int]:
     """Return how many memories have vectors of the model, and how many there are."""
     done = total = 0
     for namespace_id in await _namespaces(database):
-        async with database.transaction(namespace_id) as tx:
+        async with database.transaction(namespace_id, member=UPKEEP) as tx:
             row = await tx.row(COUNT_DONE, {"model_id": model_id})
         if row is not None:
             done, total = done + row["done"], total + row["total"]
@@ -383,7 +383,7 @@ async def _remove_retired(database: Database, maintenance_login: psycopg.AsyncCo
     for namespace_id in await _namespaces(database):
         last: UUID | None = BEFORE_ALL
         while last is not None:
-            async with database.transaction(namespace_id) as tx:
+            async with database.transaction(namespace_id, member=UPKEEP) as tx:
                 row = await tx.row(REMOVE, {"after": last, "limit": REMOVED, "models": retired})
             last = row["last"] if row else None
             removed += row["removed"] if row else 0

@@ -20,6 +20,7 @@ from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory
+from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database, Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
@@ -123,7 +124,7 @@ async def complete(database: Database, model_id: int | None, embed: Embed) -> Fo
             for row, defects in part:
                 found.note(defects)
                 try:
-                    async with database.transaction(namespace_id) as tx:
+                    async with database.transaction(namespace_id, member=UPKEEP) as tx:
                         await _complete(tx, row, defects, passages.get(row["id"]), model_id)
                 except Conflict as error:
                     found.left[error.message] += 1
@@ -136,7 +137,7 @@ async def _batches(database: Database, model_id: int | None) -> AsyncIterator[tu
     for namespace_id in namespaces:
         after: UUID | None = BEFORE_ALL
         while after is not None:
-            async with database.transaction(namespace_id, reads=True) as tx:
+            async with database.transaction(namespace_id, reads=True, member=UPKEEP) as tx:
                 rows = await tx.rows(FIND, {"after": after, "limit": BATCH, "model_id": model_id})
             after = rows[-1]["id"] if len(rows) == BATCH else None
             yield namespace_id, rows
@@ -163,7 +164,7 @@ async def _incomplete(
 async def _has_terms(database: Database, namespace_id: int, row: Row) -> bool:
     """Whether a text has any word at all to be found by."""
     follows = derived({**row, "metadata": {}}, tags=[], detail=None, in_conversation=False)
-    async with database.transaction(namespace_id, reads=True) as tx:
+    async with database.transaction(namespace_id, reads=True, member=UPKEEP) as tx:
         has = await tx.row(HAS_TERMS, {"searched": follows.searched, "extra": follows.extra})
     return bool(has and has["has"])
 

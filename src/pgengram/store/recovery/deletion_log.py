@@ -13,6 +13,7 @@ from uuid import UUID
 import psycopg
 
 from pgengram.runtime.system.loop import event_loop
+from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database
 from pgengram.store.maintenance import namespaces
 from pgengram.store.memory import deletion
@@ -121,7 +122,7 @@ async def _erase(url: str, names: set[str], ids: dict[str, list[UUID]], report: 
         for name, some in ids.items():
             key, rest = await namespaces.find(database, name), iter(some)
             while batch := list(islice(rest, BATCH)):
-                async with database.transaction(key) as tx:
+                async with database.transaction(key, member=UPKEEP) as tx:
                     await deletion.erase(tx, batch, session_id=None)
         await namespaces.scrub(database, relay)
     finally:

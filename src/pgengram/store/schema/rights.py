@@ -12,6 +12,7 @@ from typing import Final
 from pgengram.store.connection.server import APP_ROLE
 
 VERSION_TABLE: Final = "pgengram_version"
+ROLES: Final = ("read", "write", "admin")  # of a member in a space; each may do what those before it may
 
 ROLE: Final = (
     # A login that may not make the role, or not take it, is held by row-level security itself: it is no superuser.
@@ -124,16 +125,75 @@ END $$""",
     ]
 
 
-def row_level_security(table: str) -> list[str]:
-    """Return what makes row-level security also bind the table's owner; nothing is visible while no namespace is
-    set.
+MEMBERSHIP: Final = (
+    # The setting of one transaction says whose rows it asks for; whether it may is asked here, once for each statement.
+    # A namespace below the keys of spaces has no members: whoever may log in may enter it.
     """
+CREATE FUNCTION pgengram_may(wanted text) RETURNS integer LANGUAGE plpgsql STABLE
+AS $$
+DECLARE
+  named integer := nullif(current_setting('pgengram.namespace_id', true), '')::integer;
+BEGIN
+  IF named IS NULL OR named < 1000000000 THEN
+    RETURN named;
+  END IF;
+  RETURN pgengram_may_as_member(named, wanted);
+END
+$$
+""",
+    # Runs with the rights of its owner, as the application may not read who is a member. Temporary tables come last, so
+    # that none can stand in for a table of ours.
+    """
+DO $do$ BEGIN
+  EXECUTE format($f$
+CREATE FUNCTION pgengram_may_as_member(space integer, wanted text) RETURNS integer LANGUAGE plpgsql STABLE
+SECURITY DEFINER SET search_path = %I, pg_temp
+AS $$
+DECLARE
+  who integer := nullif(current_setting('pgengram.person_id', true), '')::integer;
+  has text;
+BEGIN
+  IF who = -1 THEN  -- the upkeep of the server
+    RETURN CASE WHEN wanted = 'role' THEN 3 ELSE space END;
+  END IF;
+  SELECT m.role INTO has FROM space_members m WHERE m.space_id = space AND m.person_id = who AND m.until IS NULL;
+  IF has <> 'read' AND current_setting('pgengram.may_write', true) = 'off' THEN
+    has := 'read';
+  END IF;
+  IF wanted = 'role' THEN
+    RETURN array_position(ARRAY['read', 'write', 'admin'], has);
+  END IF;
+  RETURN CASE WHEN has = 'admin' OR has = wanted OR (has = 'write' AND wanted = 'read') THEN space END;
+END
+$$
+  $f$, current_schema());
+END $do$
+""",
+)
+
+
+def row_level_security(table: str, *, once: bool = True) -> list[str]:
+    """Return what makes row-level security also bind the table's owner; nothing is visible while no namespace is set,
+    nor in a space of which the person who asks is no member.
+
+    Whoever may only read a space gets an error for each row that they would add or change, and removes none; of the
+    memories of others only an admin removes any.
+
+    Args:
+        table: with rows of namespaces.
+        once: whether the right is asked for once for each statement; Citus takes no query in a policy.
+    """
+    read, write, admin = ((f"(SELECT pgengram_may('{w}'))" if once else f"pgengram_may('{w}')") for w in ROLES)
+    removes = f"namespace_id = {write}"
+    if table == "memories":
+        me = "nullif(current_setting('pgengram.person_id', true), '')::integer"
+        removes = f"namespace_id = {admin} OR (namespace_id = {write} AND person_id = {me})"
     return [
         f"ALTER TABLE {table} ENABLE ROW LEVEL SECURITY",
         f"ALTER TABLE {table} FORCE ROW LEVEL SECURITY",
         f"""CREATE POLICY one_namespace ON {table}
-            USING (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)
-            WITH CHECK (namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer)""",
+            USING (namespace_id = {read}) WITH CHECK (namespace_id = {write})""",
+        f"CREATE POLICY removing ON {table} AS RESTRICTIVE FOR DELETE USING ({removes})",
     ]
 
 

@@ -37,6 +37,7 @@ from sqlalchemy.dialects.postgresql import ARRAY, INTERVAL, JSONB, UUID
 from sqlalchemy.types import UserDefinedType
 
 from pgengram import fields as f
+from pgengram.store.connection.begin import FIRST_SPACE
 from pgengram.store.schema import rights
 
 NAMING: Final = {
@@ -47,6 +48,10 @@ NAMING: Final = {
     "pk": "%(table_name)s_pkey",
 }
 metadata = MetaData(naming_convention=NAMING)
+
+
+# Who asks in a space is a setting of the transaction, so that no statement can leave it out, nor a client say it.
+THIS_PERSON: Final = text("nullif(nullif(current_setting('pgengram.person_id', true), ''), '-1')::integer")
 
 
 class HalfVector(UserDefinedType[Any]):
@@ -95,6 +100,51 @@ namespaces = Table(
     UniqueConstraint("name"),
 )
 
+# People, and what they share: a space is a namespace with a key from 1,000,000,000 on. The login's alone, as all about
+# who may come in: the function of the policies looks here with the rights of its owner.
+persons = Table(
+    "persons",
+    metadata,
+    Column("id", Integer, Identity(always=True), primary_key=True),
+    Column("name", Text, CheckConstraint("length(name) >= 1 AND length(name) <= 64", name="name")),  # none once erased
+    Column("personal_id", Integer, ForeignKey("namespaces.id", ondelete="SET NULL")),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    UniqueConstraint("name"),
+    UniqueConstraint("personal_id"),
+)
+spaces = Table(
+    "spaces",
+    metadata,
+    Column(
+        "id",
+        Integer,
+        Identity(always=True, start=FIRST_SPACE),
+        ForeignKey("namespaces.id", ondelete="CASCADE"),
+        primary_key=True,
+    ),
+    _moment("created_at", nullable=False, server_default=func.now()),
+)
+space_members = Table(
+    "space_members",
+    metadata,
+    Column("space_id", Integer, ForeignKey("spaces.id", ondelete="CASCADE"), primary_key=True),
+    Column("person_id", Integer, ForeignKey("persons.id"), primary_key=True),
+    Column("role", Text, _one_of("role", rights.ROLES), nullable=False),
+    _moment("since", nullable=False, server_default=func.now()),
+    _moment("until"),
+    Column("anonymous", Boolean, nullable=False, server_default=text("false")),
+)
+# What a person is told once, by whichever assistant asks next.
+person_notices = Table(
+    "person_notices",
+    metadata,
+    Column("id", BigInteger, Identity(always=True), primary_key=True),
+    Column("person_id", Integer, ForeignKey("persons.id", ondelete="CASCADE"), nullable=False),
+    _moment("at", nullable=False, server_default=func.now()),
+    Column("text", Text, nullable=False),
+)
+Index("person_notices_of_person", person_notices.c.person_id)
+
 # Who may come in from outside. The application's role has no right on it: only the login asks it, before a namespace is
 # known.
 access_tokens = Table(
@@ -110,6 +160,7 @@ access_tokens = Table(
     _moment("last_used_at"),
     _moment("revoked_at"),
     Column("grant_id", Text, ForeignKey("oauth_grants.id", ondelete="CASCADE")),
+    Column("spaces", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
 )
 Index("access_tokens_of_namespace", access_tokens.c.namespace)
 Index("access_tokens_of_grant", access_tokens.c.grant_id)
@@ -133,6 +184,7 @@ oauth_grants = Table(
     _moment("created_at", nullable=False, server_default=func.now()),
     _moment("expires_at", nullable=False),
     _moment("revoked_at"),
+    Column("spaces", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
 )
 Index("oauth_grants_of_namespace", oauth_grants.c.namespace)
 # A request to sign in, from the page that asks to the code that is used once.
@@ -280,6 +332,7 @@ memories = Table(
     _moment("updated_at", nullable=False, server_default=func.now()),
     # People and models copy the end of an id better than 36 characters; equality on a plain column is leakproof.
     Column("short_id", Text, Computed("right(id::text, 8)", persisted=True), nullable=False),
+    Column("person_id", Integer, server_default=THIS_PERSON),  # who stored it, in a space
 )
 # Only active memories must differ: what was forgotten can be told again.
 Index("memories_active_content", memories.c.namespace_id, memories.c.content_hash, unique=True,
@@ -435,6 +488,7 @@ memory_history = Table(
     Column("session_id", Text),
     Column("changes", JSONB),
     _moment("at", nullable=False, server_default=func.now()),
+    Column("person_id", Integer, server_default=THIS_PERSON),
 )
 
 memory_tag_synonyms = Table(
@@ -673,6 +727,23 @@ recall_receipts = _of_memory(
 Index("recall_receipts_by_conversation", recall_receipts.c.namespace_id, recall_receipts.c.client,
       recall_receipts.c.conversation, recall_receipts.c.at)  # fmt: skip
 
+# What a person has copied from here into a space, in the version that was shown; the copy does not know of it.
+shared_copies = _of_memory(
+    "shared_copies",
+    Column("space_id", Integer, primary_key=True, autoincrement=False),
+    Column("copy_id", UUID, nullable=False),
+    _moment("at", nullable=False, server_default=func.now()),
+)
+# The projects whose conversations a person keeps in a space, and takes what it knows from there.
+project_spaces = Table(
+    "project_spaces",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("project", Text, primary_key=True),
+    Column("space_id", Integer, nullable=False),
+    _moment("at", nullable=False, server_default=func.now()),
+)
+
 # How a namespace is exchanged with other machines: its key, the folder, and who this machine is there.
 sync_settings = Table(
     "sync_settings",
@@ -727,7 +798,8 @@ OWNED: Final = tuple(table for table in metadata.sorted_tables if "namespace_id"
 LOOKUPS: Final = (decay_classes, embedding_models)
 VIEWS: Final = ("memories_now",)
 OTHERS: Final = (
-    access_events, access_tokens, client_rates, deletion_log, namespaces, oauth_grants, oauth_requests, pairing_codes, server_keys,
+    access_events, access_tokens, client_rates, deletion_log, namespaces, oauth_grants, oauth_requests, pairing_codes,
+    person_notices, persons, server_keys, space_members, spaces,
 )  # fmt: skip # the login's alone
 
 TERMS_FUNCTION: Final = """
@@ -828,6 +900,7 @@ def setup_statements() -> list[str]:
         f"INSERT INTO decay_classes VALUES {', '.join(f'({rate})' for rate in rates)}",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STORAGE PLAIN",
         "ALTER TABLE memory_vectors ALTER COLUMN embedding SET STATISTICS 0",  # nobody asks how they are spread
+        *rights.MEMBERSHIP,
         *(statement for table in OWNED for statement in rights.row_level_security(table.name)),
         rights.closed(*_names(LOOKUPS, OTHERS)),
         KEEP_TEXT_FUNCTION,
