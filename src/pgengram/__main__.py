@@ -116,6 +116,7 @@ def _serve(replay: ReplayState) -> None:
             more=session.more,
             local_api=session.memories,
             replay=replay,
+            spaces=session.spaces,
         )
 
     with asyncio.Runner(loop_factory=event_loop) as runner:

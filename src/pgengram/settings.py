@@ -6,7 +6,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pgengram.data_folder import default_data_folder
 from pgengram.errors import InvalidInput
@@ -43,6 +43,10 @@ class Settings:
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
     namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
+    spaces: str = _setting(
+        "",
+        "Shared spaces that the assistant may use, comma-separated; `NAME:read` for one that it may only read. Empty: none.",
+    )
     project: str = _setting(
         "", "Project being worked on, or `off` for none. Empty: the one of the folder where the assistant works."
     )
@@ -79,6 +83,10 @@ class Settings:
     def __post_init__(self) -> None:
         if not 1 <= len(self.namespace) <= 128:
             raise InvalidInput("PGENGRAM_NAMESPACE must have 1 to 128 characters.")
+        if self.namespace.startswith("space:"):
+            raise InvalidInput(
+                "PGENGRAM_NAMESPACE cannot begin with space:.", "Name a shared space in PGENGRAM_SPACES."
+            )
         for name, value, allowed, rest in (
             ("log_level", self.log_level.upper().removesuffix(",JSON"), LOG_LEVELS, ", optionally followed by ,json"),
             ("compat", self.compat, ("", *COMPAT), ""),
@@ -116,6 +124,15 @@ class Settings:
         """The names in `toolsets`; `all` stands for every one."""
         names = frozenset(name.strip() for name in self.toolsets.split(",") if name.strip())
         return frozenset(TOOLSETS) | names - {"all"} if "all" in names else names
+
+    @property
+    def spaces_named(self) -> dict[str, Literal["read", "write"]]:
+        """The names in `spaces`, each with what the assistant may do there."""
+        found: dict[str, Literal["read", "write"]] = {}
+        for one in filter(None, map(str.strip, self.spaces.split(","))):
+            name, _, right = one.rpartition(":")
+            found[name if name and right == "read" else one] = "read" if name and right == "read" else "write"
+        return found
 
     @property
     def short_answers(self) -> bool:

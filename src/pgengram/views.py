@@ -15,6 +15,7 @@ from pydantic_core import to_jsonable_python
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
+from pgengram.runtime.context import author_of
 from pgengram.text.lexical.language import spoken
 
 Shown = dict[str, Any]
@@ -191,6 +192,8 @@ def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
         value = row.get(name)
         if value not in EMPTY:
             view[name] = [str(v) for v in value or []] if name in IDS else moment(value)
+    if (author := author_of(row.get("person_id"))) is not None:
+        view["author"] = author
     if "relevance" in view:
         view["relevance"] = round(view["relevance"], 9)
     return view
@@ -224,12 +227,20 @@ def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
     around: Shown = {}
     for name, rows in found.items():
         around[name] = [
-            {key: _plain(value) for key, value in row.items() if value not in EMPTY and key != "in_all"} for row in rows
+            {key: _plain(value) for key, value in _signed(row).items() if value not in EMPTY and key != "in_all"}
+            for row in rows
         ]
         in_all = rows[0].get("in_all", 0) if rows else 0
         if in_all > len(rows):
             around[f"{name}_in_all"] = in_all
     return around
+
+
+def _signed(row: dict[str, Any]) -> dict[str, Any]:
+    """Return a row of a history with the name of whoever did that, in a space."""
+    return {key: value for key, value in row.items() if key != "person_id"} | {
+        "author": author_of(row.get("person_id"))
+    }
 
 
 def problems_view(problems: Mapping[str, PgengramError]) -> list[Shown]:

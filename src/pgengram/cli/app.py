@@ -63,6 +63,8 @@ PANELS: Final = {
         "serve": ("commands.serving", "Serve MCP over HTTP."),
         "hook": ("commands.hooks", "Handle an assistant's hook event."),
         "citus": ("store.citus:machines", "Spread one store over several machines with Citus."),
+        "person": ("commands.persons", "Manage the people who share memories."),
+        "space": ("commands.spaces", "Share memories with others in spaces."),
         "pair": ("commands.connections", "Print a code that lets a program sign in."),
         "connection": ("commands.connections", "Show and end the connections of programs that signed in."),
         "token": ("commands.tokens", "Manage tokens of clients that connect over HTTP."),
@@ -136,8 +138,13 @@ app = typer.Typer(
 
 @app.callback()
 def root(
-    version: Annotated[
+    version: Annotated[  # noqa: ARG001 - it ends the program by itself
         bool, typer.Option("--version", callback=_version, is_eager=True, help="Show the version.")
     ] = False,
+    space: Annotated[str, typer.Option(help="Use a shared space instead of your own memories.")] = "",
 ) -> None:
     """Long-term memory for AI assistants, in your own PostgreSQL. Without a command it serves MCP over stdio."""
+    if space:
+        from pgengram.cli import runtime
+
+        runtime.in_space.set(space)

@@ -9,6 +9,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Mapping
 from contextlib import asynccontextmanager
+from contextvars import ContextVar
 from functools import wraps
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 
@@ -22,6 +23,7 @@ from pgengram.settings import Settings
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
+    from pgengram.service.spaces.access import Spaces
     from pgengram.store.store import Store
 
 Parameters = ParamSpec("Parameters")
@@ -31,6 +33,7 @@ INVALID: Final = 2  # … when an argument or a setting is wrong
 INTERRUPTED: Final = 130  # … after Ctrl+C, as shells have it
 UNREAD: Final = 141  # … when the reader of a pipe is gone
 
+in_space: ContextVar[str] = ContextVar("in_space", default="")  # the space that a command was given
 screen = Console()
 notes = Console(stderr=True)
 
@@ -215,7 +218,12 @@ def known(word: str, words: Iterable[str], what: str) -> str:
 
 @asynccontextmanager
 async def opened_manager() -> AsyncIterator[MemoryManager]:
-    """Yield a manager with the settings of the environment, and close it afterwards."""
+    """Yield a manager with the settings of the environment, of the space that was named if one was, and close it
+    afterwards.
+
+    Raises:
+        NoSuchSpace: the person whose memories the settings name is in no space of that name.
+    """
     with waiting():
         from pgengram.service.manager import MemoryManager
 
@@ -223,9 +231,27 @@ async def opened_manager() -> AsyncIterator[MemoryManager]:
     PROGRESS.set(tell)
     manager = MemoryManager(Settings.from_environment())
     try:
-        yield manager
+        if name := in_space.get():
+            async with opened_spaces(manager) as spaces, spaces.manager(await spaces.named(name)) as shared:
+                yield shared
+        else:
+            yield manager
     finally:
         await manager.close()
+
+
+@asynccontextmanager
+async def opened_spaces(home: MemoryManager) -> AsyncIterator[Spaces]:
+    """Yield the spaces of the person whose memories these are, with all that the person may do there."""
+    from pgengram.service.spaces.access import SpaceManagers, Spaces
+
+    managers = SpaceManagers(home)
+    try:
+        with waiting():
+            await home.ready(embeds=False)
+        yield Spaces(managers, None)
+    finally:
+        await managers.close()
 
 
 @asynccontextmanager

@@ -59,7 +59,7 @@ class Engine:
         self.settings = settings
         self._host = Core(settings, store=Store(settings, limits))
         self._host.models.build_indexes()
-        self._namespaces = Namespaces(
+        self._namespaces: Namespaces[str, Served] = Namespaces(
             lambda name: Served(MemoryManager(replace(settings, namespace=name), self._host)),
         )
         self._loop: asyncio.AbstractEventLoop | None = None

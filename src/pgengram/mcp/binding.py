@@ -16,6 +16,7 @@ from pydantic import BaseModel, RootModel
 from pgengram.json_schema import FlatJsonSchema, Schema, portable
 from pgengram.mcp.listing import listed_answer, listed_arguments
 from pgengram.service.calls.arguments import Arguments
+from pgengram.service.tools import Tool
 
 CARD = "ui://pgengram/card.html"  # of the extension io.modelcontextprotocol/ui
 
@@ -26,7 +27,16 @@ def paragraphs(docstring: str) -> str:
 
 
 class ToolBinding(Arguments):
-    """A tool as clients see it, made from the method's signature, docstring and returned view."""
+    """A tool as clients see it, made from the method's signature, docstring and returned view.
+
+    Args:
+        tool: the tool.
+        more: schemas of arguments that whoever calls it reads, besides the method's own.
+    """
+
+    def __init__(self, tool: Tool, more: Schema | None = None) -> None:
+        super().__init__(tool)
+        self._more = more or {}
 
     @cached_property
     def listed(self) -> dict[str, Any]:
@@ -35,6 +45,7 @@ class ToolBinding(Arguments):
         schema, also = self.input_schema, ""
         if not self.is_foreign:
             schema, also = listed_arguments(self.tool.name, schema, self.tool.essential)
+        schema = {**schema, "properties": {**schema["properties"], **self._more}}
         answer = self._output_schema()
         annotations = {"readOnlyHint": hints.read_only, "openWorldHint": False}
         if not hints.read_only:  # of what only reads they say nothing

@@ -54,6 +54,11 @@ class ClientSession:
         self.memories = MemoryManager(settings, host)
         self.memories.accompany(ExchangeScheduler(self.memories))
         self.manager: Manager = self.memories
+        self.spaces = None
+        if settings.spaces:  # few name any
+            from pgengram.service.spaces.access import spaces_of
+
+            self.spaces = spaces_of(self.memories)
         self.instructions = INSTRUCTIONS
         self.more = {f"on_{request}": self._answering(request) for request in REQUESTS}
         if settings.compat:
@@ -194,6 +199,7 @@ class RelayedClients:
             instructions=session.instructions,
             short=session.settings.short_answers,
             interrupted=replay.perhaps_done,
+            spaces=session.spaces,
         )
         self._sessions.append(session)
         opening = asyncio.create_task(self._open(session, conversation))

@@ -24,6 +24,7 @@ from pgengram.runtime.system import memory
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
+    from pgengram.service.spaces.access import Spaces
     from pgengram.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ async def serve_stdio(
     more: Mapping[str, Any] | None = None,
     local_api: MemoryManager | None = None,
     replay: ReplayState | None = None,
+    spaces: Spaces | None = None,
 ) -> None:
     """Serve `manager` over the claimed stdio until the client leaves or a signal comes; then close it and return.
 
@@ -61,6 +63,7 @@ async def serve_stdio(
         instructions=instructions,
         short=settings.short_answers,
         interrupted=replay.perhaps_done,
+        spaces=spaces,
     )
     if replay.watchdog is None:
         watchdog.start()

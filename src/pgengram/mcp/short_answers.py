@@ -31,7 +31,7 @@ IDS: Final = frozenset(
 UNLIKELY_CHARS: Final = 150  # of a hit that hardly fits; enough to tell whether to read it whole
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
-WHOSE: Final = ("project", "user", "speaker")
+WHOSE: Final = ("project", "user", "speaker", "author", "space")
 SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored", "replaced")
 AS_THEY_ARE: Final = ("older", "newer", "superseded_by", "changed_since")
 

@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from pydantic import BaseModel, RootModel
 from pydantic_core import to_json
@@ -26,6 +26,10 @@ from pgengram.runtime.telemetry import measure
 from pgengram.service.answers.room import MOST, bounded, bounded_as_it_is
 from pgengram.service.tools import Tool
 from pgengram.views import Found, Read
+
+if TYPE_CHECKING:
+    from pgengram.mcp.spaces import SpaceCalls
+    from pgengram.service.spaces.access import Spaces
 
 log = logging.getLogger(__name__)
 
@@ -127,6 +131,7 @@ class ToolRegistry:
         instructions: told to every client at the start.
         version: of this server.
         short: whether answers hold only what a language model needs of them.
+        spaces: that a call may name, with the tools for them; None where the client has none.
         interrupted: ids of calls that a server that is gone may have done; those that may not be done twice are
             refused.
 
@@ -143,14 +148,20 @@ class ToolRegistry:
         version: str = __version__,
         short: bool = False,
         interrupted: Collection[object] = (),
+        spaces: Spaces | None = None,
     ) -> None:
+        self._in_spaces = _calls_in(spaces)
+        tools = [*tools, *(self._in_spaces.tools if self._in_spaces else ())]
         cards = IN_A_CARD if any(tool.name == SHOWS for tool in tools) else ()
-        self.bindings = {tool.name: ToolBinding(replace(tool, has_card=tool.name in cards)) for tool in tools}
+        self.bindings = {tool.name: self._binding(replace(tool, has_card=tool.name in cards)) for tool in tools}
         self.instructions = instructions
         self.version = version
         self._ready = ready
         self._short = short
         self._interrupted = interrupted
+
+    def _binding(self, tool: Tool) -> ToolBinding:
+        return ToolBinding(tool, self._in_spaces.arguments_of(tool) if self._in_spaces else None)
 
     async def call(
         self,
@@ -181,9 +192,9 @@ class ToolRegistry:
             return _failure(ConnectionLost(INTERRUPTED, SEE_FIRST).as_dict())
         began = time.perf_counter()
         try:
-            call = binding.read(given)
+            run = self._in_spaces.read(binding, given) if self._in_spaces else binding.read(given).run
             await self._ready(report, _has_words(given))
-            answer = _tool_result(await call.run(), short=self._short)
+            answer = _tool_result(await run(), short=self._short)
         except Unanswered:
             raise
         except PgengramError as error:
@@ -202,6 +213,14 @@ class ToolRegistry:
         PROGRESS.set(report)
         ROOM.set(None if binding.is_foreign else MOST)  # another system's answers have no cursor
         BRIEFLY.set(self._short)
+
+
+def _calls_in(spaces: Spaces | None) -> SpaceCalls | None:
+    if spaces is None:
+        return None
+    from pgengram.mcp.spaces import SpaceCalls  # few have any: others need not wait for it
+
+    return SpaceCalls(spaces)
 
 
 def _has_words(value: object) -> bool:

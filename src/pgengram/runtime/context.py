@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
 from typing import Final, Protocol
 
@@ -34,9 +34,18 @@ ROOM: ContextVar[int | None] = ContextVar("room", default=None)  # bytes that an
 BRIEFLY: ContextVar[bool] = ContextVar("briefly", default=False)  # whether the answer is shown in brief
 EMBEDDED_BY: ContextVar[float | None] = ContextVar("embedded_by", default=None)  # monotonic s; later, words alone count
 CITED_AT: ContextVar[str] = ContextVar("cited_at", default="memory://")  # before the id of a memory that is cited
+# How the people of a space are shown, by their keys, while a call in that space is answered.
+AUTHORS: ContextVar[Mapping[int, str] | None] = ContextVar("authors", default=None)
 PAGE: Final = "pgengram ui"
 COMMAND_LINE: Final = "command line"
+FORMER_MEMBER: Final = "former member"
 PEOPLE: Final = (PAGE, COMMAND_LINE)  # through these a person acts
+
+
+def author_of(person_id: int | None) -> str | None:
+    """Return how whoever stored or changed something in a space is shown; None for what nobody shared."""
+    people = AUTHORS.get()
+    return None if person_id is None or people is None else people.get(person_id, FORMER_MEMBER)
 
 
 async def report_progress(message: str) -> None:

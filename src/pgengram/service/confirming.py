@@ -96,6 +96,47 @@ async def confirmed(
         return await execute(tx, made)
 
 
+async def agreed_by_person(
+    store: Store,
+    action: str,
+    *,
+    plan: Callable[[Transaction], Awaitable[Plan]],
+    elsewhere: str,
+) -> Plan:
+    """Return a plan that a person has agreed to: who asked may not say yes for them, by no token.
+
+    Args:
+        store: whose memories the plan is about.
+        action: a word for what would be done.
+        plan: returns what would be done now.
+        elsewhere: how the person can agree where the client cannot ask.
+
+    Raises:
+        ConfirmRequired: nobody can be asked, or the plan is not what was agreed to any more.
+        Declined: the person said no.
+    """
+    token = await _answered(store)
+    if not token:
+        async with store.transaction() as tx:
+            made = await plan(tx)
+            token = await confirmations.ask(tx, action, made.kept, confirmations.SECONDS_OF_A_QUESTION)
+        if not await _agreed(store, made.question, token):
+            await _discard(store, token)
+            raise ConfirmRequired(
+                f"A person must agree to this, and your client cannot ask. {made.question}", elsewhere
+            )
+    async with store.transaction() as tx:
+        kept = await confirmations.redeem(tx, token, action)
+        await plans.refuse_changed(tx, kept.get("versions", {}))
+        made = await plan(tx)
+    if made.kept != kept:
+        raise ConfirmRequired(
+            "What was agreed to has changed since: the memories, or who would see them.",
+            "Nothing was shared. Ask again.",
+        )
+    return made
+
+
 async def _answered(store: Store) -> str:
     """Return the token of the question to which this call brings the user's yes; empty when it brings no answer."""
     asker = ASKER.get()
@@ -115,6 +156,10 @@ async def _agreed(store: Store, question: str, token: str) -> bool:
 
 
 async def _decline(store: Store, token: str) -> str:
+    await _discard(store, token)
+    raise Declined
+
+
+async def _discard(store: Store, token: str) -> None:
     async with store.transaction() as tx:
         await confirmations.discard(tx, token)
-    raise Declined

@@ -39,7 +39,7 @@ from pgengram.store.reading import history
 from pgengram.store.reading.names import COLUMNS, NameBook
 from pgengram.store.reading.synonyms import SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
-from pgengram.store.store import Report, SharedStore, Store
+from pgengram.store.store import Report, SharedStore, SpaceStore, Store
 from pgengram.text.tags import mapped_tags
 
 log = logging.getLogger(__name__)
@@ -65,12 +65,13 @@ class Core:
         settings: which database, whose memories, which embedder.
         host: another namespace's, whose database and embedder are used and outlive this one; those of the settings
             otherwise.
-        store: the same settings' own, where it was made already.
+        store: the one to use, where it was made already.
     """
 
     def __init__(self, settings: Settings, host: Core | None = None, *, store: Store | None = None) -> None:
         self.settings = settings
-        self.store: Store = (store or Store(settings)) if host is None else SharedStore(host.store, settings)
+        self.store: Store = store or (Store(settings) if host is None else SharedStore(host.store, settings))
+        of_server = self.store.for_upkeep() if isinstance(self.store, SpaceStore) else self.store
         self.models: Models = Models(self.store, settings) if host is None else host.models
         self._retrieval = Retrieval(self.models)
         self._is_guest = host is not None
@@ -82,8 +83,8 @@ class Core:
         self.silence = Silence()
         self.told: dict[tuple[str, str], str] = {}  # of each conversation of a hook, the turn that it told of last
         self.accesses = AccessLog(self.store)
-        self._words = PostingsCompactor(self.store)
-        self.working = WorkingMemoryExpirer(self.store)
+        self._words = PostingsCompactor(of_server)
+        self.working = WorkingMemoryExpirer(of_server)
         self._backups = BackupScheduler(self.store, settings)
         self.companions: list[Companion] = []
 

@@ -30,11 +30,12 @@ from pgengram.service.relative_times import with_dates
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import ESSENTIAL
-from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.database import Role, Row, Transaction
 from pgengram.store.memory import changes, deletion, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step, Verb
 from pgengram.store.memory.upsert import WriteResult
+from pgengram.store.spaces import rules
 from pgengram.text.lexical.vocabulary import is_small_talk
 from pgengram.text.wildcards import means_anything
 from pgengram.views import (
@@ -222,7 +223,7 @@ class MemoryManager(Core):
         async with self.store.transaction() as tx:
             if self.store.replica is None:  # one would not show before the log is written what this has changed
                 await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
-            return await reading.whole(self, tx, ids, include, touch=not tx.read_only)
+            return await reading.whole(self, tx, ids, include, touch=not tx.read_only and tx.role > Role.READ)
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -241,6 +242,7 @@ class MemoryManager(Core):
         change, dates = with_dates(await self._with_stored_tags(change))
         async with self.store.transaction() as tx:
             row = await self.one(tx, change.id)
+            rules.refuse_change(tx, row, change)
             made = self._planned(row, change)
             await changes.refuse_twin(tx, row, made)
         if change.dry_run or not made.changes:
@@ -349,7 +351,7 @@ class MemoryManager(Core):
             raise ItemRefused(*next(iter(refused.items())))
         async with self.store.transaction() as tx:
             (await memories.resolve(tx, ids)).refuse_problems()
-            made = await self._removal(tx, ids, replaced_by_ids, reason)
+            made = await self._removal(tx, ids, replaced_by_ids, reason, corrects=True)
             if dry_run:
                 return await receipts.preview(tx, made)
         done: list[Forgotten] = []
@@ -370,8 +372,12 @@ class MemoryManager(Core):
         *,
         hard: bool = False,
         turns: bool = False,
+        corrects: bool = False,
     ) -> ChangePlan:
-        """Return the plan of forgetting or erasing memories, and refuse what cannot hold instead of them."""
+        """Return the plan of forgetting or erasing memories, and refuse what cannot hold instead of them.
+
+        What `corrects` will have others instead.
+        """
         instead = await memories.resolve(tx, replaced_by_ids)
         instead.refuse_problems()
         there = await memories.resolve(tx, ids)
@@ -379,6 +385,8 @@ class MemoryManager(Core):
         step = Step(action, there.ids, reason=reason or None, replaced_by=instead.ids, turns=turns)
         made = await ChangePlan.read(tx, [step], problems=there.problems)
         made.check_replacements(step)
+        if not corrects:
+            made.check_rights(tx)
         return made
 
     async def _remove(self, tx: Transaction, made: ChangePlan) -> Forgotten:

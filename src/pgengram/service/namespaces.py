@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Hashable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final, Generic, Protocol, TypeVar
@@ -22,6 +22,7 @@ class Closable(Protocol):
 
 
 Served = TypeVar("Served", bound=Closable)
+Name = TypeVar("Name", bound=Hashable)
 
 
 @dataclass(slots=True)
@@ -33,20 +34,20 @@ class _Entry(Generic[Served]):
     last_use: float
 
 
-class Namespaces(Generic[Served]):
+class Namespaces(Generic[Name, Served]):
     """What serves each namespace, made when it is first called; the longest idle ones are closed.
 
     Args:
-        make: makes it from the namespace's name, at no cost.
+        make: makes it from the namespace's name, or what else tells it from others, at no cost.
     """
 
-    def __init__(self, make: Callable[[str], Served]) -> None:
+    def __init__(self, make: Callable[[Name], Served]) -> None:
         self._make = make
-        self._kept: OrderedDict[str, _Entry[Served]] = OrderedDict()
+        self._kept: OrderedDict[Name, _Entry[Served]] = OrderedDict()
         self._leaving: set[asyncio.Task[None]] = set()
 
     @asynccontextmanager
-    async def of(self, namespace: str) -> AsyncIterator[Served]:
+    async def of(self, namespace: Name) -> AsyncIterator[Served]:
         """Keep what serves a namespace for as long as a block lasts."""
         entry = self._kept.get(namespace)
         if entry is None:

@@ -17,7 +17,7 @@ from pgengram.errors import DatabaseFailed, NotReady, Unreachable
 from pgengram.runtime.retry import retried
 from pgengram.settings import Settings
 from pgengram.store import ahead
-from pgengram.store.connection.begin import PROBES
+from pgengram.store.connection.begin import PROBES, UPKEEP, Member
 from pgengram.store.connection.database import NOBODYS, Database, Row, Transaction
 from pgengram.store.connection.pool import PoolLimits
 from pgengram.store.connection.reachability import SOON, unreachable
@@ -45,6 +45,7 @@ class Store:
     """
 
     active_model_id: int | None = None  # as the last transaction saw it
+    member: Member | None = None  # who asks, where it is a space
 
     def __init__(self, settings: Settings, limits: PoolLimits | None = None) -> None:
         self._settings = settings
@@ -196,7 +197,7 @@ class Store:
         try:
             async with (
                 self.recovering() as database,
-                database.transaction(self._namespace_id, probes, reads=reads) as tx,
+                database.transaction(self._namespace_id, probes, reads=reads, member=self.member) as tx,
             ):
                 self.active_model_id = tx.model_id
                 yield tx
@@ -244,7 +245,7 @@ class Store:
     async def snapshot(self) -> AsyncIterator[Transaction]:
         """Run a block that only reads this namespace's rows, as they are now."""
         await self.open()
-        async with self.database.snapshot(self._namespace_id) as tx:
+        async with self.database.snapshot(self._namespace_id, self.member) as tx:
             yield tx
 
     @asynccontextmanager
@@ -417,3 +418,50 @@ class SharedStore(Store):
     @active_model_id.setter
     def active_model_id(self, id_: int | None) -> None:
         self._host.active_model_id = id_
+
+
+class SpaceStore(SharedStore):
+    """What people share in a space, as one of them sees it; no replica is asked, which would not know at once who is no
+    longer in it.
+
+    Args:
+        host: whose database it is.
+        settings: the person's.
+        space_id: the space.
+        member: who asks.
+    """
+
+    def __init__(self, host: Store, settings: Settings, space_id: int, member: Member) -> None:
+        super().__init__(host, settings)
+        self.replica = None
+        self.member = member
+        self._namespace_id = space_id
+
+    async def open(self, report: Report | None = None) -> None:
+        """Have the database opened.
+
+        Raises:
+            NotReady: that failed; the next call tries again.
+        """
+        await self._host.open(report)
+
+    async def reach(self, report: Report | None = None) -> None:
+        """Have the database opened, as only that knows who is in a space.
+
+        Raises:
+            NotReady: that failed; the next call tries again.
+        """
+        await self.open(report)
+
+    @property
+    def readable(self) -> Database:
+        """The open database.
+
+        Raises:
+            NotReady: it is not open.
+        """
+        return self.database
+
+    def for_upkeep(self) -> SpaceStore:
+        """Return the same space as the server itself sees it, for work in the background that nobody asked for."""
+        return SpaceStore(self._host, self._settings, self._namespace_id, UPKEEP)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -15,6 +16,9 @@ from pgengram.cli.runtime import command, note, opened_store, print_answer, prin
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken
+from pgengram.store.spaces import membership, persons
+from pgengram.store.spaces.names import Right
+from pgengram.store.store import Store
 from pgengram.text.moments import ago
 
 NAMED = ("id", "name", "namespace", "scope", "state")
@@ -29,6 +33,12 @@ async def create(
         str, typer.Option(help="The namespace it gives access to; by default PGENGRAM_NAMESPACE.")
     ] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
+    spaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
+        ),
+    ] = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires; by default never.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -38,10 +48,10 @@ async def create(
     """
     settings = Settings.from_environment()
     lifetime = None if days is None else timedelta(days=days)
+    scope: tokens.Scope = "read-only" if read_only else "read-write"
     async with opened_store(settings) as store:
-        made, token = await tokens.create(
-            store, name, namespace or settings.namespace, "read-only" if read_only else "read-write", lifetime
-        )
+        allowed = await _allowed(store, namespace or settings.namespace, spaces or [])
+        made, token = await tokens.create(store, name, namespace or settings.namespace, scope, lifetime, allowed)
     if as_json:
         print_json({"token": made, **_as_dict(token)})
         return
@@ -87,6 +97,20 @@ async def revoke(
     async with opened_store() as store:
         revoked = await tokens.revoke(store, id)
     print_answer(f"{revoked.name} is revoked.", _as_dict(revoked), as_json=as_json)
+
+
+async def _allowed(store: Store, namespace: str, given: list[str]) -> dict[int, Right]:
+    """Return the spaces that were named, by key; all of them the person's whose namespace it is.
+
+    Raises:
+        InvalidInput: nobody has that namespace.
+        NoSuchSpace: the person is not in one of them.
+    """
+    if not given:
+        return {}
+    person = await persons.expect_of_namespace(store, namespace)
+    named = replace(Settings(), spaces=",".join(given)).spaces_named
+    return {(await membership.of_name(store, person, name)).id: right for name, right in named.items()}
 
 
 def _as_dict(token: AccessToken) -> dict[str, Any]:

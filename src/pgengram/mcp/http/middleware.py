@@ -270,7 +270,8 @@ class AuthMiddleware:
         if ours is None or ours.resource not in (None, self._rules.resource):
             return None
         toolsets = {"card", "hosts"} if ours.client_host in HOSTS else {"card"} if ours.resource else set()
-        return Grant(ours.id, ours.name, ours.namespace, ours.scope == "read-write", frozenset(toolsets))
+        writes = ours.scope == "read-write"
+        return Grant(ours.id, ours.name, ours.namespace, writes, frozenset(toolsets), frozenset(ours.spaces.items()))
 
     async def _known_by(self, issuer: Issuer, token: str) -> Grant | None:
         async with asyncio.timeout(LOOK_UP_S):

@@ -26,9 +26,11 @@ from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
 from pgengram.service.session import Session
+from pgengram.service.spaces.access import SpaceManagers, Spaces
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
 from pgengram.store.connection.replica import KNOWN
+from pgengram.store.spaces.names import Right
 from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
@@ -48,6 +50,7 @@ class Grant:
     key: tells clients apart; the same for every request of one client.
     name: what the history calls it; None where only the client's own word says who it is.
     toolsets: groups of tools that it is shown besides those of the settings.
+    spaces: the keys of the shared spaces that it may use, with what it may do there.
     position: where the primary's log ended when the request came; None when nobody asked.
     """
 
@@ -56,6 +59,7 @@ class Grant:
     namespace: str
     writes: bool
     toolsets: frozenset[str] = frozenset()
+    spaces: frozenset[tuple[int, Right]] = frozenset()
     position: str | None = None
 
 
@@ -99,6 +103,7 @@ class NamespaceServer:
         self.manager = MemoryManager(settings, host)
         self.manager.accompany(ExchangeScheduler(self.manager))
         self.manager.session = Sessions()
+        self._managers: SpaceManagers | None = None
         self._spoken: Manager = self.manager
         self.instructions = INSTRUCTIONS
         if settings.compat:
@@ -107,9 +112,13 @@ class NamespaceServer:
             self._spoken = speaker = adapter_for(settings.compat, self.manager)
             self.instructions = speaker.instructions
 
-    @cache  # noqa: B019 - at most four, for as long as the namespace is served
-    def server(self, *, writes: bool, toolsets: frozenset[str]) -> Server[Any]:
-        """Return a server with every tool, or only those that change nothing; and with further groups of tools."""
+    @cache  # noqa: B019 - as many as there are sorts of grants, for as long as the namespace is served
+    def server(
+        self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int, Right]] = frozenset()
+    ) -> Server[Any]:
+        """Return a server with every tool, or only those that change nothing; with further groups of tools, and with
+        shared spaces.
+        """
         handlers = Handlers(self.manager)
         tools = [tool for tool in self._spoken.tools if tool.hints.read_only or writes]
         if toolsets and not self.manager.settings.compat:
@@ -120,8 +129,17 @@ class NamespaceServer:
             ready=self._ready,
             instructions=self.instructions,
             short=self.manager.settings.short_answers,
+            spaces=self._spaces(writes=writes, allowed=dict(spaces)) if spaces else None,
         )
         return build_server(registry, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
+
+    def _spaces(self, *, writes: bool, allowed: dict[int, Right]) -> Spaces | None:
+        if self.manager.settings.compat:
+            return None
+        if self._managers is None:
+            self._managers = SpaceManagers(self.manager)
+            self.manager.accompany(self._managers)
+        return Spaces(self._managers, allowed, writes=writes)
 
     @property
     def writing_tools(self) -> frozenset[str]:
@@ -152,7 +170,7 @@ class NamespaceServers:
         self.settings = settings
         self.cited_at = cited_at
         self.host = Core(settings)
-        self.namespaces = Namespaces(
+        self.namespaces: Namespaces[str, NamespaceServer] = Namespaces(
             lambda name: NamespaceServer(replace(settings, namespace=name), self.host),
         )
         self._front = NamespaceServer(settings, self.host)
@@ -200,7 +218,7 @@ class NamespaceServers:
             if self.cited_at:
                 CITED_AT.set(self.cited_at)
             async with self.namespaces.of(grant.namespace) as served:
-                server = served.server(writes=grant.writes, toolsets=grant.toolsets)
+                server = served.server(writes=grant.writes, toolsets=grant.toolsets, spaces=grant.spaces)
                 entry = server.get_request_handler(method)
                 if entry is None:
                     raise TypeError(f"nothing answers {method}")

@@ -8,6 +8,7 @@ from typing import Final
 
 from pgengram.fields import WHOLE_CONTENT
 from pgengram.ids import short
+from pgengram.runtime.context import author_of
 from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.text.fencing import fenced, one_line
 from pgengram.text.similarity.differences import overlap
@@ -118,6 +119,8 @@ def recalled_line(hit: Hit, day: date | None = None) -> str:
     told, happens = stated(vars(hit)).date(), hit.occurred_at
     when = f", when {happens:%Y-%m-%d}" if happens and happens.date() not in (told, day) else ""
     source = f", {hit.speaker}" if hit.speaker else ""
+    author = author_of(hit.person_id)
+    source += f", shared by {author}" if author else ""
     sure = ", inferred" if hit.capture_mode == "inferred" else ""
     beside = {
         "newer than": hit.older,

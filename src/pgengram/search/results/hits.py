@@ -16,7 +16,7 @@ from pgengram.store.connection.database import Row
 HIT_COLUMNS: Final = """
   m.id, m.type, m.kind, m.status, m.content, m.metadata, m.speaker, m."user", m.project, m.collection, m.session_id, m.source,
   m.source_provider, m.capture_mode, m.emotion, m.confidence, m.sources, m.occurred_at, m.created_at, m.updated_at, m.last_confirmed_at,
-  m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, m.turn_features, a.importance, a.access_count,
+  m.expires_at, m.valid_from, m.valid_to, m.reason, m.replaced_by, m.pinned, m.version, m.turn_features, m.person_id, a.importance, a.access_count,
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags
 """
@@ -92,6 +92,7 @@ class Hit:
     pinned: bool
     version: int
     turn_features: int
+    person_id: int | None
     importance: float
     access_count: int
     relevance: float

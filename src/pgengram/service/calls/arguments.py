@@ -124,7 +124,10 @@ class Call:
 
     async def run(self) -> Any:
         """Make the call; the answer says how its arguments were read."""
-        answer = await self.tool.method(**self.arguments)
+        return self.noted(await self.tool.method(**self.arguments))
+
+    def noted(self, answer: Any) -> Any:
+        """Return an answer that says how the call's arguments were read."""
         if self.coerced and isinstance(answer, Answer):
             return answer.model_copy(update={"read": {**self.coerced, **(answer.read or {})}})
         return answer

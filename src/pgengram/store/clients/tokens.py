@@ -12,11 +12,15 @@ import hmac
 import logging
 import re
 import secrets
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Final, Literal
 
+from psycopg.types.json import Jsonb
+
 from pgengram.errors import DatabaseFailed, InvalidInput, NotFound
+from pgengram.store.spaces.names import Right
 
 if TYPE_CHECKING:
     from pgengram.store.store import Store
@@ -37,17 +41,18 @@ Scope = Literal["read-only", "read-write"]
 # Uses access_tokens_pkey and oauth_grants_pkey.
 FIND: Final = """
 SELECT t.id, t.secret_hash, t.name, t.namespace, t.scope, t.created_at, t.expires_at, t.last_used_at, t.revoked_at,
-  g.resource, g.client_host, now() AS now
+  g.resource, g.client_host, coalesce(g.spaces, t.spaces) AS spaces, now() AS now
 FROM access_tokens t LEFT JOIN oauth_grants g ON g.id = t.grant_id WHERE t.id = %(id)s
 """
 # Uses no index: there are as many rows as clients.
 LIST: Final = """
-SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, NULL AS resource, NULL AS client_host, now() AS now
+SELECT id, secret_hash, name, namespace, scope, created_at, expires_at, last_used_at, revoked_at, NULL AS resource, NULL AS client_host,
+  spaces, now() AS now
 FROM access_tokens WHERE grant_id IS NULL ORDER BY created_at, id
 """
 ADD: Final = """
-INSERT INTO access_tokens (id, secret_hash, name, namespace, scope, expires_at)
-VALUES (%(id)s, %(secret_hash)s, %(name)s, %(namespace)s, %(scope)s, now() + %(lifetime)s::interval)
+INSERT INTO access_tokens (id, secret_hash, name, namespace, scope, expires_at, spaces)
+VALUES (%(id)s, %(secret_hash)s, %(name)s, %(namespace)s, %(scope)s, now() + %(lifetime)s::interval, %(spaces)s)
 """
 # Uses access_tokens_pkey.
 NOTE_USE: Final = "UPDATE access_tokens SET last_used_at = now() WHERE id = %(id)s"
@@ -69,6 +74,7 @@ class AccessToken:
     revoked_at: datetime | None
     resource: str | None  # the address that it is for; any where none is named
     client_host: str | None  # whose program signed in
+    spaces: dict[int, Right]  # that it may use, by key
     seen_at: datetime  # by the database's clock
 
     @property
@@ -80,11 +86,17 @@ class AccessToken:
 
 
 async def create(
-    store: Store, name: str, namespace: str, scope: Scope, lifetime: timedelta | None
+    store: Store,
+    name: str,
+    namespace: str,
+    scope: Scope,
+    lifetime: timedelta | None,
+    spaces: Mapping[int, Right] | None = None,
 ) -> tuple[str, AccessToken]:
     """Make a token for a namespace, which is made too when it is new; return it with what is known of it.
 
-    It cannot be shown again: only a hash of it is kept.
+    It cannot be shown again: only a hash of it is kept. Of shared `spaces` it may use those that are named, by their
+    keys, as long as the person whose namespace it is for is in them.
 
     Raises:
         InvalidInput: the name, the namespace or the lifetime is not allowed.
@@ -100,7 +112,7 @@ async def create(
     await store.open()
     await store.database.namespace_id(namespace)
     async with store.as_login() as connection:
-        await connection.execute(ADD, {**row, "lifetime": lifetime})
+        await connection.execute(ADD, {**row, "lifetime": lifetime, "spaces": Jsonb(spaces or {})})
     [made] = [token for token in await list_all(store) if token.id == id_]
     return f"{PREFIX}{id_}_{secret}", made
 
@@ -158,4 +170,5 @@ def _view(row: dict[str, object]) -> AccessToken:
     for name, value in values.items():
         if isinstance(value, datetime):
             values[name] = value.astimezone(UTC)
+    values["spaces"] = {int(key): right for key, right in dict(row["spaces"]).items()}  # type: ignore[call-overload]
     return AccessToken(**values, seen_at=row["now"])  # type: ignore[arg-type]

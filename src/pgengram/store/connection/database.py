@@ -16,7 +16,7 @@ from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
 from psycopg_pool import PoolTimeout
 
-from pgengram.errors import DatabaseFailed, NoSuchSpace, NotReady, WritesRefused
+from pgengram.errors import DatabaseFailed, InvalidInput, NoSuchSpace, NotReady, WritesRefused
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
 from pgengram.store.connection.begin import FIRST_SPACE, PROBES, SNAPSHOT, UPKEEP, Member, begin_sql, settings_sql
@@ -26,6 +26,7 @@ from pgengram.store.connection.translation import our_errors
 
 # A pooler without a server, or a network that went away, would let a call wait for minutes.
 ENTER_TIMEOUT_S: Final = 10.0
+SPACE: Final = "space:"  # begins the names of the namespaces that people share
 NOBODYS: Final = 0  # no namespace's key
 GIVING_S: Final = 0.5  # that closing waits for connections that are being given back
 POOL_CLOSE_S: Final = 0.75  # that it waits, then, for those that are being opened
@@ -189,6 +190,10 @@ class Database:
 
         Where the database takes no writes, a new one has the key `NOBODYS`, under which nothing is, until it does.
         """
+        if name.startswith(SPACE):
+            raise InvalidInput(
+                "A namespace's name cannot begin with 'space:'.", "Spaces are shared: name one as `space`."
+            )
         if name not in self._namespace_ids:
             try:
                 await self._find_namespace(name)

@@ -12,6 +12,7 @@ from uuid import UUID
 
 from pgengram.errors import PgengramError
 from pgengram.store.connection import background
+from pgengram.store.connection.database import Role
 from pgengram.store.memory import statements as s
 
 if TYPE_CHECKING:
@@ -56,6 +57,8 @@ class AccessLog:
         ordered = sorted(hits)
         try:
             async with self._store.transaction() as tx:
+                if tx.role is Role.READ:  # a guest of a space changes nothing in it
+                    return
                 await tx.run(s.COMMIT_WITHOUT_WAITING)
                 await tx.run(s.COUNT_HITS, {"ids": ordered, "times": [hits[id_] for id_ in ordered]})
         except PgengramError as error:  # the database is away: searches fail loudly then, their counts need not

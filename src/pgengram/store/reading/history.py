@@ -14,7 +14,7 @@ MAX_EDGES: Final = 100  # of one memory that are shown, the strongest ones
 
 # Uses memory_history_pkey from its end.
 HISTORY: Final = """
-SELECT asked.id AS memory_id, h.version, h.operation, h.at, h.actor, h.session_id, h.changes, h.in_all
+SELECT asked.id AS memory_id, h.version, h.operation, h.at, h.actor, h.session_id, h.person_id, h.changes, h.in_all
 FROM unnest(%(ids)s::uuid[]) AS asked(id) CROSS JOIN LATERAL (
   SELECT *, count(*) OVER () AS in_all FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = asked.id
   ORDER BY h.version DESC LIMIT %(limit)s) AS h

@@ -22,11 +22,13 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, deletion, memories, merging, searchable
 from pgengram.store.memory import statements as s
+from pgengram.store.spaces import rules
 from pgengram.text.counting import counted
 from pgengram.text.fencing import one_line
 from pgengram.views import cut
 
 Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", "erase"]
+REMOVING: Final = ("merge", "forget", "archive", "erase")
 LIVING: Final = ("active", "archived")
 QUOTED: Final = 5  # memories that a question to the user quotes, and that a refusal names
 EXCERPT: Final = 120
@@ -269,6 +271,17 @@ class ChangePlan:
         if step.into is not None and self.rows[step.into]["status"] != "active":
             raise Conflict(f"Memory {step.into} is not active, so none can be merged into it.")
 
+    def check_rights(self, tx: Transaction) -> None:
+        """Refuse to remove what others stored in a space, unless another memory is to hold instead.
+
+        Raises:
+            NotAllowed: whoever asks may not do that.
+        """
+        for step in self.steps:
+            corrects = step.action == "forget" and step.replaced_by
+            ids = [] if step.action not in REMOVING or corrects else step.ids
+            rules.refuse_removal(tx, (self.rows[id_] for id_ in ids if id_ in self.rows))
+
     # -- doing -----------------------------------------------------------------------------------------------------
 
     async def execute(
@@ -282,6 +295,7 @@ class ChangePlan:
             session_id: the conversation in which it is done.
             listed: whether erased memories are listed, so that an older backup does not bring them back.
         """
+        self.check_rights(tx)
         await searchable.hold_words(tx, [effect.id for effect in self.effects])
         if archived := self._with_operation("archive"):
             await _archive(tx, archived, session_id)

@@ -1,0 +1,200 @@
+"""`pgengram space`: what several people share, as the person whose memories PGENGRAM_NAMESPACE names."""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import typer
+
+from pgengram.cli.asking import TerminalAsker
+from pgengram.cli.help import Commands
+from pgengram.cli.options import AsJson, Ids, Yes
+from pgengram.cli.output import plain_table
+from pgengram.cli.runtime import (
+    FAILED,
+    answer_of,
+    command,
+    opened_manager,
+    opened_spaces,
+    print_answer,
+    print_json,
+    say,
+    screen,
+)
+from pgengram.runtime.context import ASKER
+from pgengram.service.spaces import leaving
+from pgengram.service.spaces.sharing import Sharing
+from pgengram.store.spaces import membership, persons
+from pgengram.text.moments import ago
+
+Name = Annotated[str, typer.Argument(metavar="SPACE", help="From `pgengram space list`.")]
+Who = Annotated[str, typer.Argument(metavar="PERSON", help="From `pgengram person list`.")]
+ByOwner = Annotated[
+    bool, typer.Option("--as-owner", help="Do it as the owner of the server, without being an admin of the space.")
+]
+InSpace = Annotated[str, typer.Option("--space", help="The space.")]
+AGREED: Final = "Share them?"
+
+space = Commands("Share memories with others in spaces.")
+
+
+@space.command()
+@command
+async def create(name: Annotated[str, typer.Argument(help="Of the space.")], as_json: AsJson = False) -> None:
+    """Create a space. You are its admin, and alone in it until you add others.
+
+    Example: `pgengram space create Kitchen`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        made = await membership.create(home.store, name, await spaces.person())
+    print_answer(f"The space {made.name} is there.", {"name": made.name, "id": made.id}, as_json=as_json)
+
+
+@space.command(name="list")
+@command
+async def list_(as_json: AsJson = False) -> None:
+    """List the spaces that you are in.
+
+    Example: `pgengram space list`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        found = await spaces.listed()
+    if as_json:
+        rows = [{"name": one.shown, "role": one.role.name.lower(), "members": one.members} for one in found]
+        print_json({"spaces": rows})
+        return
+    if not found:
+        say("You are in no space. Create one with `pgengram space create NAME`.")
+        return
+    table = plain_table("name", "you may", "members", "since")
+    for one in found:
+        table.add_row(one.shown, one.role.name.lower(), str(one.members), ago(one.created_at))
+    screen.print(table)
+
+
+@space.command()
+@command
+async def members(name: Name, as_json: AsJson = False) -> None:
+    """List who is in a space, and who was.
+
+    Example: `pgengram space members Kitchen`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        people = await membership.members(home.store, (await spaces.named(name)).id)
+    if as_json:
+        print_json(
+            {"members": [{"name": m.shown, "role": m.role.name.lower(), "left": m.until is not None} for m in people]}
+        )
+        return
+    table = plain_table("name", "may", "since", "left")
+    for one in people:
+        table.add_row(one.shown, one.role.name.lower(), ago(one.since), ago(one.until) if one.until else "")
+    screen.print(table)
+
+
+@space.command()
+@command
+async def add(
+    name: Name,
+    who: Who,
+    role: Annotated[str, typer.Option(help="read, write or admin.")] = "write",
+    as_owner: ByOwner = False,
+    as_json: AsJson = False,
+) -> None:
+    """Let somebody into a space, or give them another role.
+
+    Example: `pgengram space add Kitchen Ben --role read`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        wanted, person = membership.role_named(role), await persons.named(home.store, who)
+        if as_owner:
+            await membership.put(home.store, await membership.any_of_name(home.store, name), person, wanted, by=None)
+        else:
+            chosen = await spaces.named(name)
+            await membership.put(home.store, chosen.id, person, wanted, by=await spaces.person())
+    told = f"{person.name} may {membership.WORDS[wanted].replace('it', name, 1)}."
+    print_answer(told, {"space": name, "person": person.name, "role": role}, as_json=as_json)
+
+
+@space.command()
+@command
+async def remove(name: Name, who: Who, as_owner: ByOwner = False, as_json: AsJson = False) -> None:
+    """Remove somebody from a space. They see nothing of it from their next call on; what they shared stays.
+
+    Example: `pgengram space remove Kitchen Ben`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        person = await persons.named(home.store, who)
+        if as_owner:
+            await membership.remove(home.store, await membership.any_of_name(home.store, name), person, by=None)
+        else:
+            await membership.remove(home.store, (await spaces.named(name)).id, person, by=await spaces.person())
+    print_answer(f"{person.name} is no longer in {name}.", {"space": name, "person": person.name}, as_json=as_json)
+
+
+@space.command()
+@command
+async def leave(
+    name: Name,
+    anonymous: Annotated[
+        bool, typer.Option("--anonymous", help="Show what you shared as a former member's from now on.")
+    ] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Leave a space. What you shared stays; `pgengram --space SPACE export --mine FILE` keeps a copy of it.
+
+    Example: `pgengram space leave Kitchen`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        chosen, person = await spaces.named(name), await spaces.person()
+        await membership.remove(home.store, chosen.id, person, by=person, anonymous=anonymous)
+    print_answer(f"You are no longer in {chosen.name}.", {"space": chosen.name}, as_json=as_json)
+
+
+@space.command()
+@command
+async def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Permanently erase a space with everything in it; every member is told. `pgengram --space SPACE export FILE` first
+    keeps a copy.
+
+    Example: `pgengram space delete Kitchen`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        chosen = await spaces.named(name)
+        await membership.expect_admin(home.store, chosen.id, await spaces.person())
+        question = f"{chosen.members} people lose all that is in it. Type the name of the space to permanently erase it"
+        if not yes and answer_of(lambda: typer.prompt(question, default="", show_default=False)) != chosen.name:
+            say("Cancelled. Nothing was changed.")
+            return FAILED
+        removed = await leaving.delete_space(home.store, chosen, await spaces.person())
+    print_answer(f"The space {chosen.name} is erased.", {"space": chosen.name, "removed": removed}, as_json=as_json)
+    return 0
+
+
+@space.command()
+@command
+async def share(ids: Ids, name: InSpace, yes: Yes = False, as_json: AsJson = False) -> None:
+    """Copy memories of yours into a space, after showing the exact texts and who will see them.
+
+    Example: `pgengram space share 4f0c2a9b --space Kitchen`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        ASKER.set(TerminalAsker(yes=yes, prompt=AGREED))
+        answer = await Sharing(spaces).share_memories(ids, name)
+    print_answer(answer.message, answer, as_json=as_json)
+
+
+@space.command()
+@command
+async def withdraw(ids: Ids, name: InSpace, as_json: AsJson = False) -> None:
+    """Take back copies that nobody else has changed.
+
+    Example: `pgengram space withdraw 4f0c2a9b --space Kitchen`
+    """
+    async with opened_manager() as home, opened_spaces(home) as spaces:
+        answer = await Sharing(spaces).share_memories(ids, name, withdraw=True)
+    print_answer(answer.message, answer, as_json=as_json)

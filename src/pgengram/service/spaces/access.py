@@ -1,0 +1,144 @@
+"""The spaces that a client may use: those that its grant names and its person is in, each with a manager of its own."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from pgengram.errors import NoSuchSpace
+from pgengram.runtime.context import AUTHORS
+from pgengram.service.namespaces import Namespaces
+from pgengram.store.connection.begin import Member
+from pgengram.store.connection.database import Role
+from pgengram.store.spaces import membership, persons
+from pgengram.store.spaces.names import Right, key, told_apart
+from pgengram.store.store import SpaceStore
+
+if TYPE_CHECKING:
+    from pgengram.service.manager import MemoryManager
+    from pgengram.store.spaces.membership import Space
+    from pgengram.store.spaces.persons import Person
+
+PERSONAL: Final = "personal"  # what `space` may name besides: one's own memories alone
+MOST: Final[dict[Right, Role]] = {"read": Role.READ, "write": Role.ADMIN}  # of the person's own role
+
+
+class SpaceManagers:
+    """What serves each space to each person; kept while it is in use.
+
+    Args:
+        home: the personal memories of whoever asks, whose database and model are used.
+    """
+
+    def __init__(self, home: MemoryManager) -> None:
+        self.home = home
+        self._kept: Namespaces[tuple[int, Member], MemoryManager] = Namespaces(self._made)
+
+    def _made(self, which: tuple[int, Member]) -> MemoryManager:
+        space_id, member = which
+        store = SpaceStore(self.home.store, self.home.settings, space_id, member)
+        return type(self.home)(self.home.settings, self.home, store=store)
+
+    @asynccontextmanager
+    async def of(self, space_id: int, member: Member) -> AsyncIterator[MemoryManager]:
+        """Keep what serves a space to a person for as long as a block lasts, in which its authors have their names."""
+        async with self._kept.of((space_id, member)) as manager:
+            people = await membership.members(self.home.store, space_id)
+            shown = {one.id: one.shown for one in people}
+            before = AUTHORS.set(shown)
+            try:
+                yield manager
+            finally:
+                AUTHORS.reset(before)
+
+    def begin(self) -> None:
+        """Begin nothing: each is made when it is first asked."""
+
+    async def close(self) -> None:
+        """Close all of them."""
+        await self._kept.close()
+
+
+def spaces_of(home: MemoryManager) -> Spaces | None:
+    """Return the spaces that the settings of a manager name, which ends with it; None where they name none."""
+    allowed = home.settings.spaces_named
+    if not allowed or home.settings.compat:
+        return None
+    managers = SpaceManagers(home)
+    home.accompany(managers)
+    return Spaces(managers, allowed)
+
+
+class Spaces:
+    """The spaces of one client.
+
+    Args:
+        managers: of the person.
+        allowed: the spaces that the client's grant names, by key or name, each with what it may do there; None for all
+            that the person is in, where a person acts.
+        writes: whether the client may write at all.
+    """
+
+    def __init__(
+        self, managers: SpaceManagers, allowed: Mapping[int, Right] | Mapping[str, Right] | None, *, writes: bool = True
+    ) -> None:
+        self._managers = managers
+        self._allowed = (
+            None
+            if allowed is None
+            else {key(one) if isinstance(one, str) else one: right for one, right in allowed.items()}
+        )
+        self._writes = writes
+
+    @property
+    def home(self) -> MemoryManager:
+        """The person's own memories."""
+        return self._managers.home
+
+    async def person(self) -> Person:
+        """Return whose memories these are.
+
+        Raises:
+            InvalidInput: nobody was added for this namespace.
+        """
+        return await persons.expect_of_namespace(self.home.store, self.home.settings.namespace)
+
+    async def listed(self) -> list[Space]:
+        """Return the spaces that may be used now, with what may be done there."""
+        person = await persons.of_namespace(self.home.store, self.home.settings.namespace)
+        found = [] if person is None else await membership.of_person(self.home.store, person)
+        mine = [(one, right) for one in found if (right := self._right(one)) is not None]
+        shown = told_apart({one.id: one.name for one, _ in mine})
+        return [replace(one, shown=shown[one.id], role=min(one.role, MOST[right])) for one, right in mine]
+
+    def _right(self, space: Space) -> Right | None:
+        """Return what the client may do in a space at most; None where it may not use it."""
+        if self._allowed is None:
+            return "write" if self._writes else "read"
+        right = self._allowed.get(space.id) or self._allowed.get(key(space.name))
+        return right if self._writes or right is None else "read"
+
+    async def named(self, name: str) -> Space:
+        """Return a space that may be used.
+
+        Raises:
+            NoSuchSpace: there is none of that name.
+        """
+        for one in await self.listed():
+            if key(name) in (key(one.name), key(one.shown)):
+                return one
+        raise NoSuchSpace(name)
+
+    @asynccontextmanager
+    async def manager(self, space: Space) -> AsyncIterator[MemoryManager]:
+        """Keep what serves a space for as long as a block lasts."""
+        person = await self.person()
+        async with self._managers.of(space.id, Member(person.id, space.role > Role.READ)) as manager:
+            yield manager
+
+    async def notices(self) -> list[str]:
+        """Return what the person is to be told, once."""
+        person = await persons.of_namespace(self.home.store, self.home.settings.namespace)
+        return [] if person is None else await membership.notices(self.home.store, person.id)

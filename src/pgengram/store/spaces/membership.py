@@ -1,0 +1,300 @@
+"""Spaces and their members: who may read, add to and decide over what is shared.
+
+The database asks `space_members` for every statement, so what is changed here holds from the next statement on,
+whatever a connection, a token or a cache still says.
+"""
+
+from __future__ import annotations
+
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram.errors import Conflict, InvalidInput, NoSuchSpace, NotAllowed, NotFound, NotReady
+from pgengram.store.connection.database import SPACE, Role
+from pgengram.store.spaces.names import checked_name, key, told_apart
+
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    import psycopg
+
+    from pgengram.store.spaces.persons import Person
+    from pgengram.store.store import Store
+
+    Connection = psycopg.AsyncConnection[dict[str, Any]]
+
+ON_CITUS: Final = "A store that is spread over several machines has no shared spaces."
+# Uses namespaces_name_key; there are as many rows as spaces.
+LIST: Final = """
+SELECT s.id, substr(n.name, 7) AS name, s.created_at FROM spaces s JOIN namespaces n ON n.id = s.id ORDER BY s.id
+"""
+# Uses space_members_pkey.
+OF_PERSON: Final = """
+SELECT s.id, substr(n.name, 7) AS name, s.created_at, m.role,
+  (SELECT count(*) FROM space_members o WHERE o.space_id = s.id AND o.until IS NULL) AS members
+FROM space_members m JOIN spaces s ON s.id = m.space_id JOIN namespaces n ON n.id = s.id
+WHERE m.person_id = %(person_id)s AND m.until IS NULL ORDER BY s.id
+"""
+MEMBERS: Final = """
+SELECT p.id, p.name, m.role, m.since, m.until, m.anonymous FROM space_members m JOIN persons p ON p.id = m.person_id
+WHERE m.space_id = %(space_id)s ORDER BY m.until IS NOT NULL, m.since, p.id
+"""
+NEXT_ID: Final = "SELECT nextval(pg_get_serial_sequence('spaces', 'id'))::integer AS id"
+ADD_NAMESPACE: Final = "INSERT INTO namespaces (id, name) OVERRIDING SYSTEM VALUE VALUES (%(id)s, %(name)s)"
+ADD: Final = "INSERT INTO spaces (id) OVERRIDING SYSTEM VALUE VALUES (%(id)s)"
+# Uses spaces_pkey; whoever changes the members of a space waits for whoever does so already.
+HOLD: Final = "SELECT id FROM spaces WHERE id = %(space_id)s FOR UPDATE"
+LOCK: Final = "LOCK TABLE spaces IN SHARE ROW EXCLUSIVE MODE"
+PUT: Final = """
+INSERT INTO space_members (space_id, person_id, role) VALUES (%(space_id)s, %(person_id)s, %(role)s)
+ON CONFLICT (space_id, person_id) DO UPDATE SET role = excluded.role, until = NULL, anonymous = false,
+  since = CASE WHEN space_members.until IS NULL THEN space_members.since ELSE now() END
+"""
+END: Final = """
+UPDATE space_members SET until = now(), anonymous = %(anonymous)s
+WHERE space_id = %(space_id)s AND person_id = %(person_id)s AND until IS NULL
+"""
+TELL: Final = "INSERT INTO person_notices (person_id, text) VALUES (%(person_id)s, %(text)s)"
+# Uses person_notices_of_person.
+TAKE: Final = "DELETE FROM person_notices WHERE person_id = %(person_id)s RETURNING id, text"
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """A space, and what whoever asked may do there.
+
+    shown: its name as it is shown beside the others.
+    """
+
+    id: int
+    name: str
+    shown: str
+    created_at: datetime
+    role: Role
+    members: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Somebody who is or was in a space; without a name, a former member."""
+
+    id: int
+    name: str | None
+    role: Role
+    since: datetime
+    until: datetime | None
+
+    @property
+    def shown(self) -> str:
+        """How others see who that is."""
+        return self.name or "former member"
+
+
+def role_named(given: str) -> Role:
+    """Return the role of a name.
+
+    Raises:
+        InvalidInput: there is none.
+    """
+    if given.upper() not in Role.__members__:
+        raise InvalidInput(
+            f"There is no role {given!r}.", f"Use one of {', '.join(role.name.lower() for role in Role)}."
+        )
+    return Role[given.upper()]
+
+
+async def create(store: Store, name: str, admin: Person) -> Space:
+    """Create a space whose first member is its admin.
+
+    Raises:
+        InvalidInput: the name is not allowed.
+        Conflict: there is a space of that name.
+        NotReady: the store is spread over several machines.
+    """
+    name = checked_name(name, "space")
+    await store.open()
+    if store.database.distributed:
+        raise NotReady(ON_CITUS, "Keep what a team shares in a store on one machine.")
+    async with store.as_login() as connection:
+        await connection.execute(LOCK)
+        if any(key(row["name"]) == key(name) for row in await _all(connection, LIST)):
+            raise Conflict(f"There is a space called {name!r} already.", "Choose another name.")
+        [row] = await _all(connection, NEXT_ID)
+        await connection.execute(ADD_NAMESPACE, {"id": row["id"], "name": SPACE + name})
+        await connection.execute(ADD, {"id": row["id"]})
+        await connection.execute(PUT, {"space_id": row["id"], "person_id": admin.id, "role": "admin"})
+    return await of_name(store, admin, name)
+
+
+async def listed(store: Store) -> list[dict[str, Any]]:
+    """Return id, name and time of every space, whoever is in it: for the owner of the server."""
+    await store.open()
+    async with store.as_login() as connection:
+        return await _all(connection, LIST)
+
+
+async def of_person(store: Store, person: Person) -> list[Space]:
+    """Return the spaces that somebody is in."""
+    await store.open()
+    async with store.as_login() as connection:
+        rows = await _all(connection, OF_PERSON, person_id=person.id)
+    shown = told_apart({row["id"]: row["name"] for row in rows})
+    return [Space(**row | {"shown": shown[row["id"]], "role": role_named(row["role"])}) for row in rows]
+
+
+async def of_name(store: Store, person: Person, name: str) -> Space:
+    """Return a space that somebody is in, by its name or as it is shown.
+
+    Raises:
+        NoSuchSpace: there is none that they are in.
+    """
+    for one in await of_person(store, person):
+        if key(name) in (key(one.name), key(one.shown)):
+            return one
+    raise NoSuchSpace(name)
+
+
+async def any_of_name(store: Store, name: str) -> int:
+    """Return the key of a space, whoever is in it: for the owner of the server.
+
+    Raises:
+        NoSuchSpace: there is none.
+    """
+    for row in await listed(store):
+        if key(row["name"]) == key(name):
+            return int(row["id"])
+    raise NoSuchSpace(name)
+
+
+async def members(store: Store, space_id: int) -> list[Member]:
+    """Return who is in a space, then who was."""
+    async with store.as_login() as connection:
+        return await _members(connection, space_id)
+
+
+async def _members(connection: Connection, space_id: int) -> list[Member]:
+    rows = await _all(connection, MEMBERS, space_id=space_id)
+    shown = told_apart({row["id"]: row["name"] for row in rows if row["name"] and not row["anonymous"]})
+    return [
+        Member(row["id"], shown.get(row["id"]), role_named(row["role"]), row["since"], row["until"]) for row in rows
+    ]
+
+
+async def put(store: Store, space_id: int, person: Person, role: Role, *, by: Person | None) -> None:
+    """Let somebody into a space, or give them another role; they are told.
+
+    Args:
+        store: the store.
+        space_id: the space.
+        person: who.
+        role: what they may do.
+        by: who does it, an admin of the space; None for the owner of the server.
+
+    Raises:
+        NotAllowed: whoever does it is no admin.
+        Conflict: the space would be without an admin.
+    """
+    async with _changing(store, space_id, by) as (connection, name):
+        if role < Role.ADMIN:
+            await _expect_an_admin(connection, space_id, without=person.id)
+        await connection.execute(PUT, {"space_id": space_id, "person_id": person.id, "role": role.name.lower()})
+        if by is None or by.id != person.id:
+            text = f"You are in the shared space {name!r} now and may {WORDS[role]}."
+            await connection.execute(TELL, {"person_id": person.id, "text": text})
+
+
+WORDS: Final = {
+    Role.READ: "read it",
+    Role.WRITE: "read it, add to it and correct it",
+    Role.ADMIN: "decide about all of it",
+}
+
+
+async def remove(store: Store, space_id: int, person: Person, *, by: Person | None, anonymous: bool = False) -> None:
+    """End somebody's membership, from the next statement on; they are told, unless they left by themselves.
+
+    Args:
+        store: the store.
+        space_id: the space.
+        person: who.
+        by: who does it, an admin or the person; None for the owner of the server.
+        anonymous: whether what they shared is shown as a former member's.
+
+    Raises:
+        NotAllowed: whoever does it is no admin.
+        NotFound: the person is not in the space.
+        Conflict: the space would be without an admin.
+    """
+    leaves = by is not None and by.id == person.id
+    async with _changing(store, space_id, None if leaves else by) as (connection, name):
+        await _expect_an_admin(connection, space_id, without=person.id)
+        given = {"space_id": space_id, "person_id": person.id, "anonymous": anonymous}
+        if not (await connection.execute(END, given)).rowcount:
+            raise NotFound("member", person.name, "`pgengram space members` shows who is in it.")
+        if not leaves:
+            text = f"You are no longer in the shared space {name!r}. Your own memories are as they were."
+            await connection.execute(TELL, {"person_id": person.id, "text": text})
+
+
+async def notices(store: Store, person_id: int) -> list[str]:
+    """Return what somebody is to be told, once."""
+    async with store.as_login() as connection:
+        rows = await _all(connection, TAKE, person_id=person_id)
+    return [row["text"] for row in sorted(rows, key=lambda row: int(row["id"]))]
+
+
+async def tell(store: Store, person_ids: list[int], text: str) -> None:
+    """Have people told something by the next answer that each gets."""
+    async with store.as_login() as connection:
+        for person_id in person_ids:
+            await connection.execute(TELL, {"person_id": person_id, "text": text})
+
+
+async def expect_admin(store: Store, space_id: int, person: Person) -> None:
+    """Refuse whoever is not an admin of a space.
+
+    Raises:
+        NotAllowed: they are not.
+    """
+    async with store.as_login() as connection:
+        await _expect_is_admin(connection, space_id, person)
+
+
+@asynccontextmanager
+async def _changing(store: Store, space_id: int, by: Person | None) -> AsyncIterator[tuple[Connection, str]]:
+    """Hold a space so that nobody else changes its members at the same time; give its name, too."""
+    async with store.as_login() as connection:
+        if not await _all(connection, HOLD, space_id=space_id):
+            raise NoSuchSpace
+        if by is not None:
+            await _expect_is_admin(connection, space_id, by)
+        [name] = [row["name"] for row in await _all(connection, LIST) if row["id"] == space_id]
+        yield connection, name
+
+
+async def _expect_is_admin(connection: Connection, space_id: int, person: Person) -> None:
+    found = [one for one in await _members(connection, space_id) if one.id == person.id and one.until is None]
+    if not found:
+        raise NoSuchSpace
+    if found[0].role < Role.ADMIN:
+        raise NotAllowed("Only an admin of the space may do that.", "`pgengram space members` shows who is one.")
+
+
+async def _expect_an_admin(connection: Connection, space_id: int, *, without: int) -> None:
+    """Refuse to leave a space without an admin."""
+    admins = [
+        one
+        for one in await _members(connection, space_id)
+        if one.until is None and one.role is Role.ADMIN and one.id != without
+    ]
+    if not admins:
+        raise Conflict(
+            "The last admin of a space cannot leave it or become less.",
+            "Make somebody else admin first, or delete the space.",
+        )
+
+
+async def _all(connection: Connection, statement: str, **values: Any) -> list[dict[str, Any]]:
+    return await (await connection.execute(statement, values)).fetchall()

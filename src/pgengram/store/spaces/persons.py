@@ -1,0 +1,116 @@
+"""The people whose memories are in a store, each with a namespace of their own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram.errors import Conflict, InvalidInput, NotFound
+from pgengram.store.spaces.names import checked_name, key
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from pgengram.store.store import Store
+
+# Uses namespaces_name_key and persons_personal_id_key.
+OF_NAMESPACE: Final = """
+SELECT p.id, p.name, n.name AS namespace, p.created_at FROM persons p JOIN namespaces n ON n.id = p.personal_id
+WHERE n.name = %(namespace)s
+"""
+# There are as many rows as people.
+LIST: Final = """
+SELECT p.id, p.name, n.name AS namespace, p.created_at FROM persons p LEFT JOIN namespaces n ON n.id = p.personal_id
+WHERE p.name IS NOT NULL ORDER BY p.id
+"""
+ADD: Final = "INSERT INTO persons (name, personal_id) VALUES (%(name)s, %(personal_id)s) RETURNING id"
+LOCK: Final = "LOCK TABLE persons IN SHARE ROW EXCLUSIVE MODE"
+# No name stays in any column. Uses persons_pkey, and no index where somebody may have acted anywhere.
+FORGET: Final = (
+    "UPDATE persons SET name = NULL, personal_id = NULL WHERE id = %(id)s",
+    "UPDATE space_members SET until = coalesce(until, now()), anonymous = true WHERE person_id = %(id)s",
+    "DELETE FROM person_notices WHERE person_id = %(id)s",
+    "UPDATE access_events SET namespace = NULL WHERE namespace = %(namespace)s",
+)
+NAMELESS: Final = (
+    "UPDATE memories SET speaker = NULL, speaker_key = NULL WHERE namespace_id = %(namespace_id)s"
+    " AND person_id = %(id)s AND speaker IS NOT NULL",
+    "UPDATE memory_history SET actor = NULL, session_id = NULL WHERE namespace_id = %(namespace_id)s"
+    " AND person_id = %(id)s",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Person:
+    """Somebody, and the namespace of their own memories."""
+
+    id: int
+    name: str
+    namespace: str
+    created_at: datetime
+
+
+async def add(store: Store, name: str, namespace: str = "") -> Person:
+    """Add a person whose memories are in a namespace, which is made if it is new; by default one of the same name.
+
+    Raises:
+        InvalidInput: the name is not allowed.
+        Conflict: there is such a person, or the namespace is another's.
+    """
+    name = checked_name(name, "person")
+    await store.open()
+    personal_id = await store.database.namespace_id(namespace or name)
+    async with store.as_login() as connection:
+        await connection.execute(LOCK)
+        for known in await _listed(connection):
+            if key(known.name) == key(name):
+                raise Conflict(f"There is a person called {known.name!r} already.", "Choose another name.")
+            if known.namespace == (namespace or name):
+                raise Conflict(f"The namespace {known.namespace!r} is that of {known.name!r}.", "Choose another one.")
+        await connection.execute(ADD, {"name": name, "personal_id": personal_id})
+    return await named(store, name)
+
+
+async def listed(store: Store) -> list[Person]:
+    """Return everybody, in the order in which they were added."""
+    await store.open()
+    async with store.as_login() as connection:
+        return await _listed(connection)
+
+
+async def _listed(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[Person]:
+    return [Person(**row) for row in await (await connection.execute(LIST)).fetchall() if row["namespace"] is not None]
+
+
+async def named(store: Store, name: str) -> Person:
+    """Return the person of a name.
+
+    Raises:
+        NotFound: there is none.
+    """
+    for one in await listed(store):
+        if key(one.name) == key(name):
+            return one
+    raise NotFound("person", name, "`pgengram person list` shows who there is.")
+
+
+async def of_namespace(store: Store, namespace: str) -> Person | None:
+    """Return whose namespace that is; None where nobody was added for it."""
+    row = await store.one(OF_NAMESPACE, {"namespace": namespace})
+    return None if row is None else Person(**row)
+
+
+async def expect_of_namespace(store: Store, namespace: str) -> Person:
+    """Return whose namespace that is.
+
+    Raises:
+        InvalidInput: nobody was added for it.
+    """
+    found = await of_namespace(store, namespace)
+    if found is None:
+        raise InvalidInput(
+            f"Nobody has the namespace {namespace!r}.",
+            f"Add them first: pgengram person add NAME --namespace {namespace}",
+        )
+    return found
