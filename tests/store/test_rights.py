@@ -61,7 +61,9 @@ def expect_shut(hosted: Owned, other: str) -> None:
     with pytest.raises(psycopg.errors.InsufficientPrivilege):
         stranger.as_login("SELECT pgengram_turn_terms('x')")
     assert hosted.admin.as_login(REACHABLE) == [("pgengram_app",)]
-    assert hosted.admin.as_login("SELECT proname FROM pg_proc WHERE prosecdef AND proname LIKE 'pgengram%'") == [("pgengram_may_as_member",)]
+    assert hosted.admin.as_login("SELECT proname FROM pg_proc WHERE prosecdef AND proname LIKE 'pgengram%'") == [
+        ("pgengram_may_as_member",)
+    ]
 
 
 async def test_a_new_store_is_shut_to_whom_the_login_gives_everything_by_default(hosted: Owned, other: str) -> None:

@@ -103,9 +103,8 @@ async def run(spaces: Spaces, binding: ToolBinding, given: Mapping[str, Any], sp
     elif name == "get_memories":
         answer = await merged.read(spaces, call.arguments["ids"], call.arguments.get("include", []))
     else:
-        rest = {key: value for key, value in call.arguments.items() if key in ("project", "user")}
-        chars = {key: value for key, value in call.arguments.items() if key == "max_chars"}
-        answer = await merged.recalled(spaces, call.arguments.get("context", ""), given=rest, **chars)
+        rest = {key: value for key, value in call.arguments.items() if key != "context"}
+        answer = await merged.recalled(spaces, call.arguments.get("context", ""), rest)
     return _told(call.noted(answer), await spaces.notices())
 
 

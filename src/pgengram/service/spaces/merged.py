@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 from pgengram.errors import InvalidInput, NoSuchSpace, NotFound, PgengramError
 from pgengram.runtime.clock import here
 from pgengram.search.results.cursors import BEGIN_AGAIN, NOT_OURS, query_fingerprint
+from pgengram.service.answers.contexts import MAX_CHARS
 from pgengram.text.similarity.normalising import folded
 from pgengram.views import Found, Read, Recalled, Shown
 
@@ -159,22 +160,24 @@ def _place_of(question: Question, mark: str) -> tuple[datetime, dict[str, int]]:
     return at, offsets
 
 
-async def recalled(spaces: Spaces, context: str, max_chars: int, given: dict[str, Any]) -> Recalled:
+async def recalled(spaces: Spaces, context: str, given: dict[str, Any]) -> Recalled:
     """Return what is remembered about a task, one's own first, then what each space has, under its name."""
     mine = await spaces.listed()
     if not mine:
-        return await spaces.home.recall_context(context, max_chars, **given)
+        return await spaces.home.recall_context(context, **given)
+    max_chars = given.get("max_chars", MAX_CHARS)
     room = max(LEAST, int((1 - OWN_SHARE) * max_chars / len(mine)))
 
     async def of(space: Space) -> tuple[Space, Recalled] | None:
         try:
             async with spaces.manager(space) as manager:
-                return space, await manager.recall_context(context, room, **given)
+                return space, await manager.recall_context(context, **given | {"max_chars": room})
         except NoSuchSpace:
             return None
 
     others = [one for one in await asyncio.gather(*(of(space) for space in mine)) if one and one[1].count]
-    own = await spaces.home.recall_context(context, int(max_chars * OWN_SHARE) if others else max_chars, **given)
+    room = int(max_chars * OWN_SHARE) if others else max_chars
+    own = await spaces.home.recall_context(context, **given | {"max_chars": max(LEAST, room)})
     texts = [own.context, *(f"Shared in {space.shown}:\n{_without_date(found.context)}" for space, found in others)]
     return own.model_copy(
         update={

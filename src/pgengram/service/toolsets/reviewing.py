@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from pgengram.ids import short
-from pgengram.runtime.context import BRIEFLY, report_progress
+from pgengram.runtime.context import BRIEFLY, report_progress, author_of
 from pgengram.search.succession import (
     HINTED,
     NAMED,
@@ -331,6 +331,9 @@ class Review:
             "why": why,
             "propose": {"action": action, **(into or {})},
         }
+        authors = [author_of(row.get("person_id")) for row in rows]
+        if any(authors):
+            finding["authors"] = authors
         self.findings.setdefault(name, []).append(_in_brief(finding) if BRIEFLY.get() else finding)
 
 
