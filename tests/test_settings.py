@@ -47,8 +47,10 @@ def test_variables_of_others_are_none_of_ours() -> None:
     )
 
 
-def test_there_are_at_most_eleven_a_second_address_of_the_one_database_and_the_project_of_hooks() -> None:
-    assert len({field.name for field in fields(Settings)} - {"read_url", "project"}) <= 11
+def test_there_are_at_most_eleven_a_second_address_of_the_one_database_the_project_of_hooks_and_what_is_shared() -> (
+    None
+):
+    assert len({field.name for field in fields(Settings)} - {"read_url", "project", "spaces"}) <= 11
 
 
 @pytest.mark.parametrize(

@@ -125,4 +125,4 @@ def test_a_backup_is_restored_where_the_login_of_its_server_is_unknown(
 
     assert database.value("SELECT content FROM memories") == "From elsewhere."
     policies = database.as_login("SELECT policyname, roles = ARRAY[current_user] FROM pg_policies WHERE tablename = 'memory_vectors'")  # fmt: skip
-    assert sorted(policies) == [("maintenance", True), ("one_namespace", False)]
+    assert sorted(policies) == [("maintenance", True), ("one_namespace", False), ("removing", False)]

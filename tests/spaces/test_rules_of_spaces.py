@@ -7,8 +7,8 @@ import json
 
 import psycopg
 import pytest
-from conftest import PersonWhoAnswers, Team
 
+from conftest import PersonWhoAnswers, Team
 from pgengram.errors import Conflict, NotAllowed
 from pgengram.service.spaces import leaving
 from pgengram.store.connection.database import Role
@@ -309,7 +309,7 @@ async def test_a_guest_strengthens_nothing_that_others_see(team: Team) -> None:
 
 
 async def test_spaces_with_names_that_look_alike_are_shown_apart(team: Team) -> None:
-    for name in ("Kitсhen", "Küche", "Kuche"):  # noqa: RUF001 - the first has a Cyrillic letter
+    for name in ("Kitсhen", "Küche", "Kuche"):
         made = await membership.create(team.home.store, name, team.people["mara"])
         assert made.id
 

@@ -217,13 +217,16 @@ def known(word: str, words: Iterable[str], what: str) -> str:
 
 
 @asynccontextmanager
-async def opened_manager() -> AsyncIterator[MemoryManager]:
+async def opened_manager(*, personal: bool = False) -> AsyncIterator[MemoryManager]:
     """Yield a manager with the settings of the environment, of the space that was named if one was, and close it
-    afterwards.
+    afterwards; `personal` for a command that is about one's own memories alone.
 
     Raises:
+        InvalidInput: a space was named, and the command is about one's own memories.
         NoSuchSpace: the person whose memories the settings name is in no space of that name.
     """
+    if personal:
+        _expect_no_space()
     with waiting():
         from pgengram.service.manager import MemoryManager
 
@@ -238,6 +241,11 @@ async def opened_manager() -> AsyncIterator[MemoryManager]:
             yield manager
     finally:
         await manager.close()
+
+
+def _expect_no_space() -> None:
+    if in_space.get():
+        raise InvalidInput("This command can't be used in a space.", "Leave out --space.")
 
 
 @asynccontextmanager
@@ -256,7 +264,12 @@ async def opened_spaces(home: MemoryManager) -> AsyncIterator[Spaces]:
 
 @asynccontextmanager
 async def opened_store(settings: Settings | None = None) -> AsyncIterator[Store]:
-    """Yield a store with the settings of the environment, its schema up to date, and close it afterwards."""
+    """Yield a store with the settings of the environment, its schema up to date, and close it afterwards.
+
+    Raises:
+        InvalidInput: a space was named, and this is about no memories or those of others, too.
+    """
+    _expect_no_space()
     from pgengram.store.store import Store
 
     store = Store(settings or Settings.from_environment())

@@ -421,8 +421,8 @@ class SharedStore(Store):
 
 
 class SpaceStore(SharedStore):
-    """What people share in a space, as one of them sees it; no replica is asked, which would not know at once who is no
-    longer in it.
+    """What people share in a space, as one of them sees it; no replica is asked, which would not know at once who has
+    left it.
 
     Args:
         host: whose database it is.

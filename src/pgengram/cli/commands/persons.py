@@ -60,7 +60,7 @@ async def list_(as_json: AsJson = False) -> None:
     if not rows:
         say("Nobody was added yet. Add somebody with `pgengram person add NAME`.")
         return
-    table = plain_table("name", "namespace", "spaces", "since")
+    table = plain_table("", "name", "namespace", "spaces", "since")
     for (one, _), row in zip(found, rows, strict=True):
         spaces = ", ".join(f"{name} ({role})" for name, role in row["spaces"].items())
         table.add_row(one.name, one.namespace, spaces, ago(one.created_at))

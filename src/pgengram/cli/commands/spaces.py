@@ -45,7 +45,7 @@ async def create(name: Annotated[str, typer.Argument(help="Of the space.")], as_
 
     Example: `pgengram space create Kitchen`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         made = await membership.create(home.store, name, await spaces.person())
     print_answer(f"The space {made.name} is there.", {"name": made.name, "id": made.id}, as_json=as_json)
 
@@ -57,7 +57,7 @@ async def list_(as_json: AsJson = False) -> None:
 
     Example: `pgengram space list`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         found = await spaces.listed()
     if as_json:
         rows = [{"name": one.shown, "role": one.role.name.lower(), "members": one.members} for one in found]
@@ -66,7 +66,7 @@ async def list_(as_json: AsJson = False) -> None:
     if not found:
         say("You are in no space. Create one with `pgengram space create NAME`.")
         return
-    table = plain_table("name", "you may", "members", "since")
+    table = plain_table("", "name", "you may", "members", "since")
     for one in found:
         table.add_row(one.shown, one.role.name.lower(), str(one.members), ago(one.created_at))
     screen.print(table)
@@ -79,14 +79,14 @@ async def members(name: Name, as_json: AsJson = False) -> None:
 
     Example: `pgengram space members Kitchen`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         people = await membership.members(home.store, (await spaces.named(name)).id)
     if as_json:
         print_json(
             {"members": [{"name": m.shown, "role": m.role.name.lower(), "left": m.until is not None} for m in people]}
         )
         return
-    table = plain_table("name", "may", "since", "left")
+    table = plain_table("", "name", "may", "since", "left")
     for one in people:
         table.add_row(one.shown, one.role.name.lower(), ago(one.since), ago(one.until) if one.until else "")
     screen.print(table)
@@ -105,7 +105,7 @@ async def add(
 
     Example: `pgengram space add Kitchen Ben --role read`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         wanted, person = membership.role_named(role), await persons.named(home.store, who)
         if as_owner:
             await membership.put(home.store, await membership.any_of_name(home.store, name), person, wanted, by=None)
@@ -123,7 +123,7 @@ async def remove(name: Name, who: Who, as_owner: ByOwner = False, as_json: AsJso
 
     Example: `pgengram space remove Kitchen Ben`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         person = await persons.named(home.store, who)
         if as_owner:
             await membership.remove(home.store, await membership.any_of_name(home.store, name), person, by=None)
@@ -145,7 +145,7 @@ async def leave(
 
     Example: `pgengram space leave Kitchen`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         chosen, person = await spaces.named(name), await spaces.person()
         await membership.remove(home.store, chosen.id, person, by=person, anonymous=anonymous)
     print_answer(f"You are no longer in {chosen.name}.", {"space": chosen.name}, as_json=as_json)
@@ -163,7 +163,7 @@ async def delete(
 
     Example: `pgengram space delete Kitchen`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         chosen = await spaces.named(name)
         await membership.expect_admin(home.store, chosen.id, await spaces.person())
         question = f"{chosen.members} people lose all that is in it. Type the name of the space to permanently erase it"
@@ -182,7 +182,7 @@ async def share(ids: Ids, name: InSpace, yes: Yes = False, as_json: AsJson = Fal
 
     Example: `pgengram space share 4f0c2a9b --space Kitchen`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         ASKER.set(TerminalAsker(yes=yes, prompt=AGREED))
         answer = await Sharing(spaces).share_memories(ids, name)
     print_answer(answer.message, answer, as_json=as_json)
@@ -195,6 +195,6 @@ async def withdraw(ids: Ids, name: InSpace, as_json: AsJson = False) -> None:
 
     Example: `pgengram space withdraw 4f0c2a9b --space Kitchen`
     """
-    async with opened_manager() as home, opened_spaces(home) as spaces:
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         answer = await Sharing(spaces).share_memories(ids, name, withdraw=True)
     print_answer(answer.message, answer, as_json=as_json)

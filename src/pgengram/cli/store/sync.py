@@ -37,7 +37,7 @@ async def init(folder: Shared, name: Name = "", as_json: AsJson = False) -> int:
     """
     from pgengram.sync import devices
 
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         key = await devices.begin(core, folder, None, name)
         outcome = await _exchanged(core, quiet=as_json)
     return _print_outcome(outcome, ON_THE_OTHER.format(key.code), as_json=as_json, code=key.code)
@@ -58,7 +58,7 @@ async def join(
     from pgengram.sync import devices
     from pgengram.sync.keys import Key
 
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         await devices.begin(core, folder, Key.from_code(code), name)
         outcome = await _exchanged(core, quiet=as_json)
     return _print_outcome(outcome, as_json=as_json)
@@ -71,7 +71,7 @@ async def now(as_json: AsJson = False) -> int:
 
     Example: `pgengram sync now`
     """
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         outcome = await _exchanged(core, quiet=as_json)
     return _print_outcome(outcome, as_json=as_json)
 
@@ -85,7 +85,7 @@ async def status(as_json: AsJson = False) -> None:
     """
     from pgengram.sync import devices
 
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         found = await devices.status(core)
     lines = [f"Folder: {found.folder}", f"Changes that are not written yet: {found.changes:,}"]
     if found.problem:
@@ -109,7 +109,7 @@ async def code(as_json: AsJson = False) -> None:
     """
     from pgengram.sync import devices
 
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         key = await devices.key_of(core)
     print_answer(key.code, {"code": key.code}, as_json=as_json)
 
@@ -127,7 +127,7 @@ async def leave(
 
     if not confirmed("Exchange nothing with the other machines any more?", yes=yes):
         return FAILED
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         await devices.end(core)
     print_answer("This memory is no longer synchronised.", {"left": True}, as_json=as_json)
     return 0
@@ -145,7 +145,7 @@ async def forget_device(
     """
     from pgengram.sync import devices
 
-    async with opened_manager() as core:
+    async with opened_manager(personal=True) as core:
         gone = await devices.forget(core, device)
     print_answer(f"{gone.name} is no longer waited for.", {"forgotten": gone.id}, as_json=as_json)
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import AsyncIterator, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import replace
 from io import BytesIO, TextIOWrapper
 from pathlib import Path
@@ -23,9 +23,11 @@ from pgengram.cli.runtime import (
     answer_of,
     command,
     completing,
+    in_space,
     known,
     name_value,
     note,
+    opened_manager,
     print_json,
     say,
     screen,
@@ -79,6 +81,7 @@ async def export_(
         list[str] | None,
         typer.Option(help="Encrypt it for a key instead: age1…, ssh-ed25519 …, or a file of them. Repeatable."),
     ] = None,
+    mine: Annotated[bool, typer.Option("--mine", help="Of a shared space only what you stored yourself.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Use it to move memories to another store. The file appears only once it is complete.
@@ -95,19 +98,34 @@ async def export_(
         raise InvalidInput("A folder of notes can't be encrypted.", "Export a file of JSON lines, or leave it out.")
     lock = encryption_of(recipient or (), encrypt=encrypt)
     form = known(taker, TAKERS, "assistant") if taker else format_
-    core = Core(replace(Settings.from_environment(), embedder="none:"))  # the one that is set may be gone
-    try:
-        await core.ready()
-        counts = await _exported(core, path, form, lock, quiet=as_json)
-    finally:
-        await core.close()
+    if mine and (not in_space.get() or form != "jsonl"):
+        raise InvalidInput("--mine is for lines of JSON out of a space.", "pgengram --space SPACE export --mine FILE")
+    async with _opened_core(embedder="none:") as core:  # the one that is set may be gone
+        counts = await _exported(core, path, form, lock, quiet=as_json, mine=mine)
     if as_json:
         print_json({"path": path, "format": form, "counts": dict(counts)})
     else:
         note(_export_summary(form, counts))
 
 
-async def _exported(core: Core, path: str, form: str, lock: Lock | None, *, quiet: bool) -> Mapping[str, int]:
+@asynccontextmanager
+async def _opened_core(**settings: str) -> AsyncIterator[Core]:
+    """Yield what reads and writes the memories, or those of the space that was named."""
+    if in_space.get():
+        async with opened_manager() as manager:
+            yield manager
+        return
+    core = Core(replace(Settings.from_environment(), **settings))
+    try:
+        await core.ready()
+        yield core
+    finally:
+        await core.close()
+
+
+async def _exported(
+    core: Core, path: str, form: str, lock: Lock | None, *, quiet: bool, mine: bool = False
+) -> Mapping[str, int]:
     """Export into a file or folder, and return how many there are of each kind of record."""
     if form in TAKERS:
         with _opened(path, lock) as file:
@@ -116,7 +134,7 @@ async def _exported(core: Core, path: str, form: str, lock: Lock | None, *, quie
         if form == "markdown":
             return await export_notes(Path(path), core, report)
         with _opened(path, lock) as file:
-            return await export_to(file, core, report)
+            return await export_to(file, core, report, mine=mine)
 
 
 def _export_summary(form: str, counts: Mapping[str, int]) -> str:
@@ -178,6 +196,10 @@ async def import_(
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`
     """
+    if in_space.get():
+        raise InvalidInput(
+            "Nothing is imported into a shared space.", "Import it as your own, then share what others need."
+        )
     mapping = _mapping(mapped)
     with found(source, identity) as path:
         if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:

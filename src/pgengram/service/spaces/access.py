@@ -34,9 +34,10 @@ class SpaceManagers:
 
     def __init__(self, home: MemoryManager) -> None:
         self.home = home
-        self._kept: Namespaces[tuple[int, Member], MemoryManager] = Namespaces(self._made)
+        self._kept: Namespaces[tuple[int, Member], MemoryManager] = Namespaces(self.made)
 
-    def _made(self, which: tuple[int, Member]) -> MemoryManager:
+    def made(self, which: tuple[int, Member]) -> MemoryManager:
+        """Return a new manager of a space, by its key, as a member sees it; whoever asked closes it."""
         space_id, member = which
         store = SpaceStore(self.home.store, self.home.settings, space_id, member)
         return type(self.home)(self.home.settings, self.home, store=store)

@@ -21,7 +21,7 @@ async def delete_space(store: Store, space: Space, by: Person) -> dict[str, int]
     """Erase a space with everything in it, and tell everybody who was in it; return how many rows there were.
 
     Raises:
-        NotAllowed: whoever does it is no admin.
+        NotAllowed: whoever does it is not an admin.
     """
     await membership.expect_admin(store, space.id, by)
     people = [one.id for one in await membership.members(store, space.id) if one.until is None and one.id != by.id]

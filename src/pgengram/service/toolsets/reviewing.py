@@ -12,7 +12,7 @@ from uuid import UUID
 from pydantic_core import to_json
 
 from pgengram.ids import short
-from pgengram.runtime.context import BRIEFLY, report_progress, author_of
+from pgengram.runtime.context import BRIEFLY, author_of, report_progress
 from pgengram.search.succession import (
     HINTED,
     NAMED,

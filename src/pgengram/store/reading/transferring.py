@@ -72,6 +72,7 @@ MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_posting_lists", "m
 # How this store is set, what it was asked, and what it knows of other machines.
 STAYS: Final = (
     "conversation_settings", "recall_receipts", "sync_settings", "sync_changes", "sync_documents", "sync_files",
+    "shared_copies", "project_spaces",
 )  # fmt: skip
 
 BEGIN_READING: Final = (
@@ -81,13 +82,13 @@ BEGIN_READING: Final = (
 COUNT: Final = "SELECT count(*) AS memories FROM memories WHERE namespace_id = %(namespace_id)s"
 # Uses memories_pkey, and the key of every other table for each memory that is read.
 READ_MEMORIES: Final = """
-SELECT m.id, (to_jsonb(m) - '{namespace_id,short_id,content_hash}'::text[] || jsonb_build_object('record', 'memory',
+SELECT m.id, (to_jsonb(m) - '{namespace_id,short_id,content_hash,person_id}'::text[] || jsonb_build_object('record', 'memory',
   'tags', (SELECT coalesce(jsonb_agg(t.tag ORDER BY t.position, t.tag), '[]') FROM memory_tags t
            WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id),
   'detail', coalesce([details], '{}') - '{namespace_id,memory_id,success_rate}'::text[],
   'activation', to_jsonb(a) - '{namespace_id,memory_id,relevance_anchor}'::text[],
   'working', to_jsonb(w) - '{namespace_id,memory_id}'::text[],
-  'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - '{namespace_id,memory_id}'::text[] ORDER BY h.version), '[]')
+  'history', (SELECT coalesce(jsonb_agg(to_jsonb(h) - '{namespace_id,memory_id,person_id}'::text[] ORDER BY h.version), '[]')
               FROM memory_history h WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = m.id)))::text AS record
 FROM memories m
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
@@ -101,7 +102,10 @@ WHERE m.namespace_id = %(namespace_id)s AND [which] ORDER BY m.id
         for table in DETAIL_TABLES
     ),
 )
-READ_PAGE: Final = READ_MEMORIES.replace("[which]", "m.id > %(after)s") + "LIMIT %(limit)s"
+READ_PAGE: Final = (
+    READ_MEMORIES.replace("[which]", "m.id > %(after)s AND (%(author)s::integer IS NULL OR m.person_id = %(author)s)")
+    + "LIMIT %(limit)s"
+)
 READ_NAMED: Final = READ_MEMORIES.replace("[which]", "m.id = ANY(%(ids)s)")
 # History of what was erased; that of the others goes with its memory. Uses memory_history_pkey and memories_pkey.
 ERASED_ONLY: Final = sql.SQL(
@@ -113,9 +117,10 @@ SELECT {key}, (to_jsonb(t) - {derived}::text[] || jsonb_build_object('record', {
 WHERE t.namespace_id = %(namespace_id)s AND (%(first)s OR ({key}) > ({after})) {more} ORDER BY {key} LIMIT %(limit)s
 """)
 
+# Who stored something is set by the database, whatever a file says.
 FIND_COLUMNS: Final = """
 SELECT attname AS name FROM pg_attribute
-WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND NOT attname = ANY(%(derived)s)
+WHERE attrelid = to_regclass(%(table)s) AND attnum > 0 AND NOT attisdropped AND attgenerated = '' AND attname <> 'person_id' AND NOT attname = ANY(%(derived)s)
 ORDER BY attnum
 """
 # Uses memories_pkey and memories_active_content.
@@ -208,9 +213,11 @@ async def begin_reading(tx: Transaction) -> int:
     return row["memories"] if row else 0
 
 
-async def memory_pages(tx: Transaction, after: UUID = BEFORE_ALL) -> AsyncIterator[list[str]]:
-    """Yield the memories after an id as JSON, oldest first, a page at a time."""
-    while rows := await tx.rows(READ_PAGE, {"after": after, "limit": PAGE}):
+async def memory_pages(
+    tx: Transaction, after: UUID = BEFORE_ALL, author: int | None = None
+) -> AsyncIterator[list[str]]:
+    """Yield the memories after an id as JSON, oldest first, a page at a time; of an author only theirs."""
+    while rows := await tx.rows(READ_PAGE, {"after": after, "limit": PAGE, "author": author}):
         yield [row["record"] for row in rows]
         after = rows[-1]["id"]
 
@@ -227,7 +234,7 @@ async def row_pages(tx: Transaction, table: Table) -> AsyncIterator[list[str]]:
         after=places,
         table=sql.Identifier(table.name),
         record=sql.Literal(table.record),
-        derived=sql.Literal(["namespace_id", *table.derived]),
+        derived=sql.Literal(["namespace_id", "person_id", *table.derived]),
         more=ERASED_ONLY if table.record == "history" else sql.SQL(""),
     )
     given = {**{f"key_{name}": None for name in names}, "first": True, "limit": PAGE}

@@ -174,7 +174,7 @@ END $do$
 
 def row_level_security(table: str, *, once: bool = True) -> list[str]:
     """Return what makes row-level security also bind the table's owner; nothing is visible while no namespace is set,
-    nor in a space of which the person who asks is no member.
+    nor in a space that the person who asks is not in.
 
     Whoever may only read a space gets an error for each row that they would add or change, and removes none; of the
     memories of others only an admin removes any.

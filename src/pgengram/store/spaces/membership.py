@@ -193,7 +193,7 @@ async def put(store: Store, space_id: int, person: Person, role: Role, *, by: Pe
         by: who does it, an admin of the space; None for the owner of the server.
 
     Raises:
-        NotAllowed: whoever does it is no admin.
+        NotAllowed: whoever does it is not an admin.
         Conflict: the space would be without an admin.
     """
     async with _changing(store, space_id, by) as (connection, name):
@@ -223,7 +223,7 @@ async def remove(store: Store, space_id: int, person: Person, *, by: Person | No
         anonymous: whether what they shared is shown as a former member's.
 
     Raises:
-        NotAllowed: whoever does it is no admin.
+        NotAllowed: whoever does it is not an admin.
         NotFound: the person is not in the space.
         Conflict: the space would be without an admin.
     """
