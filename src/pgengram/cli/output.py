@@ -89,7 +89,8 @@ def when(hit: Mapping[str, Any]) -> datetime:
 def about(hit: Mapping[str, Any]) -> Text:
     """Return the dim line below a memory's text: its kind, when it happened, its tags."""
     tags = [f"#{tag}" for tag in hit.get("tags") or []]
-    return Text(" · ".join([kind(hit), ago(when(hit)), *tags]), style="dim")
+    author = [f"by {hit['author']}"] if hit.get("author") else []
+    return Text(" · ".join([kind(hit), ago(when(hit)), *author, *tags]), style="dim")
 
 
 def plain_table(title: str = "", *headings: str, header: bool = True) -> Table:

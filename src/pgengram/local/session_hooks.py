@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -17,12 +17,15 @@ from pgengram.service.answers import contexts, said, standing
 from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
+from pgengram.service.spaces.access import space_of_project
 from pgengram.store.assistant import recall_receipts
 from pgengram.store.assistant.conversations import Conversation, cited
+from pgengram.store.connection.database import Role
 from pgengram.text.fencing import fenced, one_line
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
+    from pgengram.store.spaces.membership import Space
 
 BEGUN: Final = (
     "Long-term memory is connected (tools search_memories, create_memory and others). Search it for the topic of every "
@@ -42,6 +45,7 @@ NOT_STORED: Final = (
     "among its sources."
 )
 KNOWN: Final = "Long-term memory knows this about it:"
+SHARED: Final = "The shared space {} knows:\n{}"
 LAST_WORDS_CHARS: Final = 400  # of what each side said last
 NOT_STORED_CHARS: Final = 200  # of each turn that no memory has yet
 CHARS_OF_TOKEN: Final = 4  # about, in English
@@ -77,8 +81,15 @@ async def answer(
     event = read_event(client, given)
     if event.kind is None:
         return ""
-    made = _Answer(manager, event, asked)
-    text = await made.text(begins=(client, event.conversation) in missed)
+    begins = (client, event.conversation) in missed
+    project = manager.projects.of(event.folder)
+    async with space_of_project(manager, project.name if project else None) as bound:
+        made = _Answer(manager, event, asked if bound is None else replace(asked, keeps=False))
+        text = await made.text(begins=begins)
+        if bound is not None:
+            space, shared = bound
+            beside = await _Answer(shared, event, asked, project).text_of_space(space, begins=begins)
+            text = "\n\n".join(filter(None, (text, beside)))
     if event.kind in ("start", "prompt") and event.listens:
         (missed.discard if made.is_in_time else missed.add)((client, event.conversation))
     return printed(event, text)
@@ -93,12 +104,12 @@ class _Answer:
         asked: what is said beside it.
     """
 
-    def __init__(self, manager: MemoryManager, event: Event, asked: Asked) -> None:
+    def __init__(self, manager: MemoryManager, event: Event, asked: Asked, project: Project | None = None) -> None:
         self._manager = manager
         self._event = event
         self._asked = asked
         self._began = time.monotonic()
-        self._project: Project | None = manager.projects.of(event.folder)
+        self._project: Project | None = project or manager.projects.of(event.folder)
         name = self._project.name if self._project else None
         aliases = tuple(manager.projects.names().all_of(name)[1:]) if name else ()
         self._conversation = Conversation(event.client, event.conversation, name, event.transcript, aliases=aliases)
@@ -126,6 +137,20 @@ class _Answer:
             parts = [await self._start() if begins else "", await self._prompt()]
             return "\n\n".join(part for part in parts if part)
         return COMPACTING if self._event.kind == "compact" else ""
+
+    async def text_of_space(self, space: Space, *, begins: bool) -> str:
+        """Keep what was said in the space that the project is bound to, and return what it knows."""
+        if self._asked.keeps and self._event.conversation and space.role > Role.READ:
+            await self._keep()
+        parts = []
+        if self._event.listens and (self._event.kind == "start" or (begins and self._event.kind == "prompt")):
+            always = await standing.standing(self._manager)
+            project = self._conversation.project or ""
+            known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
+            parts = [*grouped(await self._logged(known))]
+        if self._event.listens and self._event.kind == "prompt":
+            parts += await self._sure()
+        return SHARED.format(space.shown, fenced(parts)) if parts else ""
 
     async def _keep(self) -> None:
         conversations = Conversations(self._manager)
@@ -157,10 +182,13 @@ class _Answer:
 
     async def _prompt(self) -> str:
         """Return what is known about what the user says, if that is sure enough."""
+        lines = await self._sure()
+        return f"{KNOWN}\n{fenced(lines)}" if lines else ""
+
+    async def _sure(self) -> list[str]:
         rows = await contexts.sure_about(self._manager, self._event.prompt[: f.MAX_QUERY], self._conversation.project)
         known = await self._logged([Line(hit, None, recalled_line(hit)) for hit in rows], evidence="strong")
-        lines = [line.text for line in known]
-        return f"{KNOWN}\n{fenced(lines)}" if lines else ""
+        return [line.text for line in known]
 
     async def _last_words(self) -> list[str]:
         """Return how the last conversation about this project ended, as lines."""
@@ -200,7 +228,7 @@ class _Answer:
                 )
                 for line in fresh
             ]
-            if receipts and not tx.read_only:
+            if receipts and not tx.read_only and tx.role > Role.READ:
                 await recall_receipts.add(
                     tx, receipts, **talk.key, event=self._event.name, project=talk.project, evidence=evidence,
                     milliseconds=round((time.monotonic() - self._began) * 1000),

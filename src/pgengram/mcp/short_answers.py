@@ -31,7 +31,8 @@ IDS: Final = frozenset(
 UNLIKELY_CHARS: Final = 150  # of a hit that hardly fits; enough to tell whether to read it whole
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})
-WHOSE: Final = ("project", "user", "speaker", "author", "space")
+OF_SPACE: Final = ("author", "space")  # said even where the text names them
+WHOSE: Final = ("project", "user", "speaker", *OF_SPACE)
 SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored", "replaced")
 AS_THEY_ARE: Final = ("older", "newer", "superseded_by", "changed_since")
 
@@ -124,7 +125,9 @@ def hit_in_brief(hit: Shown) -> Shown:
     kind = hit.get("kind", "")
     if kind in KINDS_TO_SHOW and beginning(kind) not in said and not unlikely:
         made["kind"] = kind
-    made |= {name: hit[name] for name in WHOSE if name in hit and hit[name].casefold() not in said}
+    made |= {
+        name: hit[name] for name in WHOSE if name in hit and (name in OF_SPACE or hit[name].casefold() not in said)
+    }
     return made | _state_of(hit) | _with_short_ids_in({name: hit[name] for name in AS_THEY_ARE if name in hit})
 
 

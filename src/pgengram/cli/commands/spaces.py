@@ -8,12 +8,13 @@ import typer
 
 from pgengram.cli.asking import TerminalAsker
 from pgengram.cli.help import Commands
-from pgengram.cli.options import AsJson, Ids, Yes
+from pgengram.cli.options import AsJson, Ids, Yes, project_named
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
     FAILED,
     answer_of,
     command,
+    confirmed,
     opened_manager,
     opened_spaces,
     print_answer,
@@ -24,7 +25,7 @@ from pgengram.cli.runtime import (
 from pgengram.runtime.context import ASKER
 from pgengram.service.spaces import leaving
 from pgengram.service.spaces.sharing import Sharing
-from pgengram.store.spaces import membership, persons
+from pgengram.store.spaces import bindings, membership, persons
 from pgengram.text.moments import ago
 
 Name = Annotated[str, typer.Argument(metavar="SPACE", help="From `pgengram space list`.")]
@@ -198,3 +199,51 @@ async def withdraw(ids: Ids, name: InSpace, as_json: AsJson = False) -> None:
     async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
         answer = await Sharing(spaces).share_memories(ids, name, withdraw=True)
     print_answer(answer.message, answer, as_json=as_json)
+
+
+@space.command()
+@command
+async def bind(
+    project: Annotated[str, typer.Argument(help="From `pgengram projects list`; . for the one of this folder.")],
+    name: InSpace,
+    yes: Yes = False,
+    as_json: AsJson = False,
+) -> int:
+    """Keep a project's conversations in a space: everybody in it can read what you and your assistants say there.
+
+    Hooks also tell your assistant what the space knows. Nothing of other projects goes there.
+
+    Example: `pgengram space bind . --space Kitchen`
+    """
+    chosen_project = project_named(project) or project
+    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+        chosen = await spaces.named(name)
+        question = (
+            f"{chosen.members} people can read what is said in the project {chosen_project} from now on. Bind it?"
+        )
+        if not confirmed(question, yes=yes):
+            return FAILED
+        async with home.store.transaction() as tx:
+            await bindings.bind(tx, chosen_project, chosen.id)
+    print_answer(
+        f"{chosen_project} is bound to {chosen.name}.",
+        {"project": chosen_project, "space": chosen.name},
+        as_json=as_json,
+    )
+    return 0
+
+
+@space.command()
+@command
+async def unbind(
+    project: Annotated[str, typer.Argument(help="The project; . for the one of this folder.")], as_json: AsJson = False
+) -> None:
+    """Keep a project's conversations among your own memories again; what is in the space stays there.
+
+    Example: `pgengram space unbind .`
+    """
+    chosen_project = project_named(project) or project
+    async with opened_manager(personal=True) as home, opened_spaces(home), home.store.transaction() as tx:
+        was = await bindings.unbind(tx, chosen_project)
+    told = f"{chosen_project} is bound to no space{' any more' if was else ''}."
+    print_answer(told, {"project": chosen_project, "was_bound": was}, as_json=as_json)

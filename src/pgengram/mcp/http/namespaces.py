@@ -26,7 +26,7 @@ from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
 from pgengram.service.session import Session
-from pgengram.service.spaces.access import SpaceManagers, Spaces
+from pgengram.service.spaces.access import Spaces, managers_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
 from pgengram.store.connection.replica import KNOWN
@@ -103,7 +103,6 @@ class NamespaceServer:
         self.manager = MemoryManager(settings, host)
         self.manager.accompany(ExchangeScheduler(self.manager))
         self.manager.session = Sessions()
-        self._managers: SpaceManagers | None = None
         self._spoken: Manager = self.manager
         self.instructions = INSTRUCTIONS
         if settings.compat:
@@ -136,10 +135,7 @@ class NamespaceServer:
     def _spaces(self, *, writes: bool, allowed: dict[int, Right]) -> Spaces | None:
         if self.manager.settings.compat:
             return None
-        if self._managers is None:
-            self._managers = SpaceManagers(self.manager)
-            self.manager.accompany(self._managers)
-        return Spaces(self._managers, allowed, writes=writes)
+        return Spaces(managers_of(self.manager), allowed, writes=writes)
 
     @property
     def writing_tools(self) -> frozenset[str]:

@@ -12,7 +12,7 @@ from pgengram.runtime.context import AUTHORS
 from pgengram.service.namespaces import Namespaces
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership, persons
+from pgengram.store.spaces import bindings, membership, persons
 from pgengram.store.spaces.names import Right, key, told_apart
 from pgengram.store.store import SpaceStore
 
@@ -62,14 +62,38 @@ class SpaceManagers:
         await self._kept.close()
 
 
+def managers_of(home: MemoryManager) -> SpaceManagers:
+    """Return what serves spaces to the person of a manager, and ends with it."""
+    found = next((one for one in home.companions if isinstance(one, SpaceManagers)), None)
+    if found is None:
+        found = SpaceManagers(home)
+        home.accompany(found)
+    return found
+
+
 def spaces_of(home: MemoryManager) -> Spaces | None:
-    """Return the spaces that the settings of a manager name, which ends with it; None where they name none."""
+    """Return the spaces that the settings of a manager name; None where they name none."""
     allowed = home.settings.spaces_named
-    if not allowed or home.settings.compat:
-        return None
-    managers = SpaceManagers(home)
-    home.accompany(managers)
-    return Spaces(managers, allowed)
+    return Spaces(managers_of(home), allowed) if allowed and not home.settings.compat else None
+
+
+@asynccontextmanager
+async def space_of_project(
+    home: MemoryManager, project: str | None
+) -> AsyncIterator[tuple[Space, MemoryManager] | None]:
+    """Yield the space that a person has bound a project to, and what serves it; None where they have not, or are no
+    longer in it.
+    """
+    space_id = None
+    if project is not None:
+        space_id = await home.store.read_transaction(lambda tx: bindings.space_of(tx, project))
+    spaces = Spaces(managers_of(home), None)
+    space = next((one for one in await spaces.listed() if one.id == space_id), None) if space_id is not None else None
+    if space is None:
+        yield None
+        return
+    async with spaces.manager(space) as manager:
+        yield space, manager
 
 
 class Spaces:
