@@ -5,26 +5,18 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from sharing_team import Team
 
-from conftest import Team, made
-from helpers import PATIENCE_S, call, connected, database_of, environment, refused
+from helpers import PATIENCE_S, call, connected, environment, refused
 from pgengram.local import session_hooks
 from pgengram.store.connection.database import Role
 from pgengram.store.spaces import bindings, membership
 
 OVEN = "The oven in the shared kitchen runs ten degrees hot."
-
-
-@pytest.fixture
-async def team(postgres: str, template: str) -> AsyncIterator[Team]:
-    async with AsyncExitStack() as stack:
-        yield await made(stack.enter_context(database_of(postgres, template)), stack)
 
 
 def typed(team: Team, person: str, *words: str) -> subprocess.CompletedProcess[str]:

@@ -7,8 +7,8 @@ import json
 
 import psycopg
 import pytest
+from sharing_team import PersonWhoAnswers, Team
 
-from conftest import PersonWhoAnswers, Team
 from pgengram.errors import Conflict, NotAllowed
 from pgengram.service.spaces import leaving
 from pgengram.store.connection.database import Role
