@@ -8,7 +8,7 @@ import pytest
 from mcp import Client
 
 from helpers import Database, call, found, hits, remember
-from pgengram.search.succession import Statement, succeeds
+from pgengram.search.succession import Statement, signals_of, succeeds
 
 HALL = "The choir of Esther rehearses on Wednesdays in the parish hall."
 LIBRARY = "The choir of Esther now meets on Mondays in the library."
@@ -151,6 +151,25 @@ def test_another_number_of_the_same_thing_is_evidence_that_it_changed(newer: str
     plain = replace(older, content="It covers the gauges.")
 
     assert (succeeds(replace(older, content=newer), older, 0.5, 0.4) > succeeds(plain, older, 0.5, 0.4)) == counts
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("on 2 November 2026 at 19:30", "on 2 November 2026 at 19:30"),
+        ("am 2. November 2026", "seit 2. November 2026"),
+        ("le 2 novembre 2026", "le 2 novembre 2026"),
+        ("2026-11-02", "2026-11-02"),
+        ("2018 geboren", "am 3. März 2021 geboren"),
+    ],
+    ids=["English", "German", "French", "in figures", "years before the same word"],
+)
+def test_days_and_years_are_no_evidence_that_one_replaces_the_other(first: str, second: str) -> None:
+    older = Statement(f"Esther, {first}.", "semantic", "fact", None, (None, None, None), is_turn=False, told_at=None)
+
+    signals = signals_of(replace(older, content=f"Otto, {second}."), older, 0.5, 0.4)
+
+    assert (signals["repeated"], signals["count"]) == (0, False)
 
 
 @pytest.mark.parametrize(

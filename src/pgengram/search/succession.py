@@ -18,8 +18,8 @@ from pgengram.search.vector_index import UNRELATED, centred
 from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row
 from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
-from pgengram.text.lexical.vocabulary import announces_change
-from pgengram.text.similarity.differences import tokens
+from pgengram.text.lexical.vocabulary import announces_change, time_words
+from pgengram.text.similarity.differences import tokens, without_dates
 from pgengram.text.similarity.subject import counts_otherwise
 from pgengram.text.turn_features import TURN
 
@@ -27,7 +27,7 @@ OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
 HALF: Final = 0.5  # of the words of what was wanted, that an event says again
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
-HINTED: Final = 0.3  # asking whoever stores the newer one: of four such questions three are about what no longer holds
+HINTED: Final = 0.3  # asking whoever stores the newer one: of five such questions four are about what no longer holds
 BEFORE: Final = 0.15  # standing before the older one
 EVEN: Final = 0.5  # more likely than not
 NAMED: Final = EVEN  # calling the older one so
@@ -141,7 +141,8 @@ def _repeated(newer: str, older: str) -> float:
 
 
 def _telling_words(text: str) -> set[str]:
-    return {beginning(word) for word in tokens(text) if len(word) > FIRST_LETTERS or word.isdigit()}
+    said = tokens(without_dates(text)) - time_words()
+    return {beginning(word) for word in said if len(word) > FIRST_LETTERS or word.isdigit()}
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:

@@ -22,6 +22,8 @@ _IN_FIGURES: Final = re.compile(r"\b(?:\d{4}-\d\d-\d\d|\d{1,2}[./]\d{1,2}[./]\d{
 _BESIDE_MONTH: Final = re.compile(
     r"(?:\b(\d{1,2})(?:st|nd|rd|th|er|\.|º)? (?:of |de )?)?\b([^\W\d]{3,})\b\.?(?: (\d{1,2})(?:st|nd|rd|th)?\b(?![:.]\d))?"
 )
+_CLOCK: Final = re.compile(r"\b\d{1,2}[:h]\d\d\b")
+_YEAR: Final = re.compile(r"\b(?:19|20)\d\d\b(?![-.,:/]\d)")
 ALIKE: Final = 0.6  # share of words in common, from which on two texts may be about the same
 _SENTENCE_END: Final = re.compile(r"(?:^|[.!?:;\n\r\"“”«»(\[•|-])\s*$")
 _POSSESSIVE: Final = re.compile(r"['’]s?$")
@@ -112,10 +114,23 @@ def _days(text: str) -> frozenset[str]:
     """Return the calendar days that a text names: in figures, or as a number beside the name of a month."""
     found = {found[0] for found in _IN_FIGURES.finditer(text)}
     for at in _BESIDE_MONTH.finditer(text.casefold()):
-        before, word, after = at.groups()
-        if (word in date_words() or word == "may") and (before or after):  # "may" alone is too often no month
+        if _is_day(at):
+            before, word, after = at.groups()
             found.add(f"{before or after} {word[:3]}")
     return frozenset(found)
+
+
+def without_dates(text: str) -> str:
+    """Return a text without its calendar days, times of day and years: of two memories, they say when, not what of."""
+    for dates in (_IN_FIGURES, _CLOCK, _YEAR):
+        text = dates.sub(", ", text)
+    return _BESIDE_MONTH.sub(lambda at: ", " if _is_day(at) else at[0], text)
+
+
+def _is_day(at: re.Match[str]) -> bool:
+    """Whether what `_BESIDE_MONTH` found has a number beside the name of a month; "may" alone is too often no month."""
+    before, word, after = at.groups()
+    return (word.casefold() in date_words() or word.casefold() == "may") and bool(before or after)
 
 
 @lru_cache(maxsize=256)

@@ -13,17 +13,14 @@ from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, function_words, language_of
 from pgengram.text.lexical.stems import beginning
-from pgengram.text.lexical.vocabulary import announces_change, date_words
+from pgengram.text.lexical.vocabulary import announces_change, date_words, time_words
 from pgengram.text.lexical.words import words
-from pgengram.text.similarity.differences import tokens
+from pgengram.text.similarity.differences import tokens, without_dates
 
 LEAST: Final = 0.4  # of the words of the text that has fewer
 LEAST_CHANGED: Final = 0.25  # the same where the newer one says that something changed
 SEVERAL: Final = 2  # words; a single one is said by chance, unless something changed
-_DATE: Final = re.compile(
-    r"(?:\b\d{1,2}(?:\.|st|nd|rd|th)?\s+(?:de\s+|of\s+)?)?\b[^\W\d]+\.?,?\s+(?:de\s+)?(?:19|20)\d\d\b"
-)
-_SAYS_NOTHING: Final = re.compile(r"\d{1,2}|(?:19|20)\d\d")  # a day, a month, a year
+_SAYS_NOTHING: Final = re.compile(r"\d{1,2}")
 
 
 def same_subject(newer: str, older: str, scope: str = "") -> bool:
@@ -58,7 +55,7 @@ def _words(text: str) -> set[str]:
     common = function_words(ENGLISH) | function_words(language_of(text).code)
     return {
         beginning(word)
-        for word in tokens(_DATE.sub(" ", text))
+        for word in tokens(without_dates(text)) - time_words()
         if word not in common and not _SAYS_NOTHING.fullmatch(word)
     }
 
@@ -79,7 +76,7 @@ def _counts(text: str) -> Mapping[str, set[int]]:
     out.
     """
     found: dict[str, set[int]] = defaultdict(set)
-    for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", text).casefold()):
+    for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", without_dates(text)).casefold()):
         for thing in things:
             if thing and thing not in date_words():
                 found[beginning(thing)].add(int(number))
