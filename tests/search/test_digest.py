@@ -113,8 +113,21 @@ async def test_a_topic_of_which_nothing_is_known_does_not_leave_a_session_empty(
 async def test_a_meal_for_two_brings_what_each_of_them_cannot_eat(client: Client) -> None:
     text = await begun(client, context="What should I cook for Esther and Otto tonight?")
 
-    assert "wasps" in text or "Esther" in text
+    assert "Esther is allergic to wasps." in text
     assert "Otto ist laktoseintolerant." in text
+
+
+@pytest.mark.parametrize(
+    "asked", [{"context": "What should we cook tonight?", "user": "Esther"}, {"context": "A trip of Esther"}]
+)
+async def test_a_limit_comes_beside_whatever_else_fits_of_that_person(client: Client, asked: dict[str, str]) -> None:
+    await remember(client, "Esther moved in with Otto and likes to cook tonight.", user="Esther")
+    await remember(client, "Esther made a trip to Bruges.", user="Esther")
+
+    text = await begun(client, **asked)
+
+    assert "Esther is allergic to wasps." in text
+    assert "laktoseintolerant" not in text
 
 
 async def test_a_digest_keeps_to_its_budget_and_takes_the_first_of_each_person(client: Client) -> None:

@@ -27,19 +27,25 @@ LONGEST: Final = 400  # characters; a longer message is no question about a few
 async def left_out(
     core: Core, context: str, chosen: Sequence[Hit], *, user: str | None, project: str | None
 ) -> list[Hit]:
-    """Return memories of the names in a message that none of those `chosen` is of: limits such as allergies first."""
-    if len(context) > LONGEST or not (names := _names(context, chosen)):
+    """Return what is missing beside those `chosen` of the people in a message, and of the user it is for: limits such
+    as allergies of each, and anything of those whom none of them is of.
+    """
+    if len(context) > LONGEST or not (names := _names(context, user)):
         return []
     limits = await standing.limits(core)
     taken = {hit.id for hit in chosen}
     found: list[Hit] = []
     for name in names:
-        asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
-        hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
-        theirs = [hit for hit in [*limits, *hits] if _speaks_of(hit, name) and hit.id not in taken]
-        found += [hit for hit in theirs if contexts.concerns(core, hit, user=_asked(hit, name, user), project=project)][
-            :OF_EACH
-        ]
+        theirs = [hit for hit in limits if _is_of(hit, name)]
+        if name != user and not any(_is_of(hit, name) for hit in chosen):
+            asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
+            hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
+            theirs += [hit for hit in hits if _speaks_of(hit, name)]
+        found += [
+            hit
+            for hit in theirs
+            if hit.id not in taken and contexts.concerns(core, hit, user=_asked(hit, name, user), project=project)
+        ][:OF_EACH]
         taken |= {hit.id for hit in found}
     return await contexts.trusted(core, found)
 
@@ -49,12 +55,11 @@ def _asked(hit: Hit, name: str, user: str | None) -> str | None:
     return hit.user if hit.user and _is_of(hit, name) else user
 
 
-def _names(context: str, chosen: Sequence[Hit]) -> list[str]:
-    """Return the words with a capital that no chosen memory is of, without those that every text may begin with."""
+def _names(context: str, user: str | None) -> list[str]:
+    """Return the user, and the words with a capital without those that every text may begin with."""
     common = function_words(ENGLISH) | function_words(language_of(context).code)
     given = [word for word in words(context) if word[:1].isupper() and word.lower() not in common]
-    names = dict.fromkeys(word for word in given if not any(_is_of(hit, word) for hit in chosen))
-    return [*names][:MOST_NAMES]
+    return [*dict.fromkeys([*([user] if user else []), *given])][: MOST_NAMES + bool(user)]
 
 
 def _speaks_of(hit: Hit, name: str) -> bool:
