@@ -130,6 +130,19 @@ async def test_a_limit_comes_beside_whatever_else_fits_of_that_person(client: Cl
     assert "laktoseintolerant" not in text
 
 
+async def test_a_name_that_is_also_a_common_word_is_a_name_and_no_part_of_another(client: Client) -> None:
+    await remember(client, "Rosa is allergic to shellfish.", user="Rosa")
+    await remember(client, "Mark is vegan.")
+    await remember(client, "Rosalind is allergic to nuts.", user="Rosalind")
+    await remember(client, "Rosa and Mark moved to Ghent to cook dinner.", user="Rosa")
+
+    text = await begun(client, context="What should I cook for Rosa and Mark tonight?")
+
+    assert "shellfish" in text
+    assert "vegan" in text
+    assert "Rosalind" not in text
+
+
 async def test_a_digest_keeps_to_its_budget_and_takes_the_first_of_each_person(client: Client) -> None:
     for n in range(40):
         await remember(

@@ -10,8 +10,10 @@ from pgengram.inputs import Question, checked
 from pgengram.runtime.clock import here
 from pgengram.search.results import cursors
 from pgengram.service.answers import contexts, standing
-from pgengram.text.lexical.language import ENGLISH, function_words, language_of
+from pgengram.text.languages import language_data
+from pgengram.text.lexical.language import function_words, language_of
 from pgengram.text.lexical.words import words
+from pgengram.text.similarity.differences import new_names
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -33,19 +35,21 @@ async def left_out(
     if len(context) > LONGEST or not (names := _names(context, user)):
         return []
     limits = await standing.limits(core)
+    looked_up = set(_unknown(context, names, chosen))
     taken = {hit.id for hit in chosen}
     found: list[Hit] = []
     for name in names:
         theirs = [hit for hit in limits if _is_of(hit, name)]
-        if name != user and not any(_is_of(hit, name) for hit in chosen):
+        if name in looked_up:
             asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
             hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
             theirs += [hit for hit in hits if _speaks_of(hit, name)]
-        found += [
-            hit
+        new = {
+            hit.id: hit
             for hit in theirs
             if hit.id not in taken and contexts.concerns(core, hit, user=_asked(hit, name, user), project=project)
-        ][:OF_EACH]
+        }
+        found += [*new.values()][:OF_EACH]
         taken |= {hit.id for hit in found}
     return await contexts.trusted(core, found)
 
@@ -56,10 +60,18 @@ def _asked(hit: Hit, name: str, user: str | None) -> str | None:
 
 
 def _names(context: str, user: str | None) -> list[str]:
-    """Return the user, and the words with a capital without those that every text may begin with."""
-    common = function_words(ENGLISH) | function_words(language_of(context).code)
-    given = [word for word in words(context) if word[:1].isupper() and word.lower() not in common]
-    return [*dict.fromkeys([*([user] if user else []), *given])][: MOST_NAMES + bool(user)]
+    """Return the user, and the names in a message in their order; where nouns have capitals, these among them."""
+    names = new_names(context, "")
+    given = [word for word in map(_plain, words(context)) if word in names]
+    return [*dict.fromkeys([*([user] if user else []), *given])]
+
+
+def _unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]) -> list[str]:
+    """Return the names that no chosen memory is of, without common words that have a capital for another reason."""
+    language = language_of(context).code
+    common, begins = function_words(language), _plain(words(context)[0])
+    doubted = common if language_data(language).nouns_have_capitals else common & {begins}
+    return [name for name in names if name not in doubted and not any(_is_of(hit, name) for hit in chosen)][:MOST_NAMES]
 
 
 def _speaks_of(hit: Hit, name: str) -> bool:
@@ -72,4 +84,10 @@ def _is_of(hit: Hit, name: str) -> bool:
 
 
 def _has(text: str, name: str) -> bool:
-    return name.casefold().removesuffix("'s") in text.casefold()
+    """Whether a text has each word of a name, perhaps as a genitive."""
+    its = {_plain(word) for word in words(text)}
+    return all(its & {part, f"{part}s", part.removesuffix("s")} for part in map(_plain, words(name)))
+
+
+def _plain(word: str) -> str:
+    return word.casefold().removesuffix("'s").removesuffix("’s")
