@@ -97,3 +97,30 @@ async def test_a_day_is_that_of_the_clock_where_it_is_asked(client: Client, now:
     assert {ids[id_] for id_ in await found(client, "What happened today?", now=now)} == today
     ranked = {ids[hit["id"]]: hit["why"].get("period", 0) for hit in await hits(client, "Was there a ferry trip today?", now=now)}  # fmt: skip
     assert all(ranked[name] > ranked[other] for name in today for other in away)
+
+
+@pytest.mark.parametrize(
+    "question",
+    ["What happens next week?", "Was steht nächste Woche an?", "¿Qué hay la próxima semana?", "appointments next week"],
+)
+async def test_what_happens_in_a_time_ahead_is_an_answer_whatever_word_asks_for_it(
+    client: Client, question: str
+) -> None:
+    visit = await remember(client, "Halina comes for a visit.", occurred_at="2026-05-20T10:00:00Z")
+    due = await remember(client, "The library books are due on 19 May 2026.")
+    await remember(client, "Mira is allergic to walnuts.")
+
+    answer = await call(client, "search_memories", query=question, now=NOW, detail=True)
+
+    assert answer["period"] == "2026-05-18..2026-05-24"
+    assert answer["evidence"] != "none"
+    assert {visit, due} <= {hit["id"] for hit in answer["results"] if not hit.get("unlikely")}
+
+
+async def test_what_was_only_stored_or_is_of_another_time_is_no_answer_to_a_time_ahead(client: Client) -> None:
+    await remember(client, "Halina came for a visit.", occurred_at="2026-05-06T10:00:00Z")
+    await remember(client, "Mira is allergic to walnuts.")
+
+    answer = await call(client, "search_memories", query="Which concerts are next week?", now=NOW)
+
+    assert answer["evidence"] == "none"

@@ -358,6 +358,21 @@ async def test_a_forgotten_memory_is_restored_and_found_again(client: Client) ->
     assert (await hits(client, "spare key"))[0]["why"]["words"] == 1
 
 
+@pytest.mark.parametrize("hidden", ["forgotten", "archived"])
+async def test_whoever_changes_what_search_leaves_out_is_told_so(client: Client, hidden: str) -> None:
+    id_ = await remember(client, "Ines wears size 38.")
+    if hidden == "archived":
+        await call(client, "update_memory", id=id_, status="archived")
+    else:
+        await call(client, "forget_memories", ids=[id_])
+
+    changed = await call(client, "update_memory", id=id_, content="Ines wears size 39.")
+    restored = await call(client, "update_memory", id=id_, status="active")
+
+    assert changed["message"] == f"Changed content. It is {hidden}, so search leaves it out; status active restores it."
+    assert "leaves it out" not in restored["message"]
+
+
 async def test_a_restored_memory_cannot_say_what_another_says_meanwhile(client: Client) -> None:
     id_ = await remember(client, "The office is in Lisbon.")
     await call(client, "forget_memories", ids=[id_])

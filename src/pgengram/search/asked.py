@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from itertools import chain
 from uuid import UUID
 
@@ -23,7 +23,7 @@ class Parsed:
         those that may be names in another script; ids: the digits of what may be ids of memories; names: the words as
         the speakers of memories are stored; extra: its
         terms that aren't words; periods: the times it names, by a clock that is `utc_offset` ahead of UTC; wants_time:
-        whether it asks when.
+        whether it asks when; ahead: the beginning of today, where a time that it surely names goes on after today.
     phrases: exact words that a hit must hold; unwanted and unwanted_phrases: words and exact words that it must not;
         only
     for searches of mode text.
@@ -41,6 +41,7 @@ class Parsed:
     periods: list[Period]
     utc_offset: timedelta
     wants_time: bool
+    ahead: datetime | None
     phrases: list[str]
     unwanted: list[str]
     unwanted_phrases: list[str]

@@ -8,11 +8,11 @@ from datetime import datetime, timedelta
 from itertools import chain
 from typing import Final
 
-from pgengram.fields import FIRST_MOMENT, bare_id, is_id
+from pgengram.fields import FIRST_MOMENT, LAST_MOMENT, bare_id, is_id
 from pgengram.inputs import Question
 from pgengram.search.asked import Parsed
 from pgengram.search.filters import scope_of
-from pgengram.search.times.dates import TimeRead, by_clock, times, without_times
+from pgengram.search.times.dates import Period, TimeRead, by_clock, times, without_times
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import function_words, light_words, spoken
 from pgengram.text.lexical.sounds import asked_sounds
@@ -22,6 +22,7 @@ from pgengram.text.lexical.vocabulary import asks_for_time, is_empty
 from pgengram.text.lexical.words import extra_terms, words
 
 MAX_WORDS: Final = 64
+A_DAY: Final = timedelta(days=1)
 
 
 def parse(question: Question, now: datetime) -> Parsed:
@@ -50,6 +51,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         periods=[one.period for one in found],
         utc_offset=_offset(now),
         wants_time=asks_for_time(text),
+        ahead=_ahead([one.period for one in found], now),
         phrases=phrases,
         unwanted=unwanted,
         unwanted_phrases=unwanted_phrases,
@@ -57,6 +59,12 @@ def parse(question: Question, now: datetime) -> Parsed:
         ids=_ids_in(question.query),
         sounds=sounds,
     )
+
+
+def _ahead(periods: Sequence[Period], now: datetime) -> datetime | None:
+    today = by_clock(now).replace(hour=0, minute=0, second=0, microsecond=0)
+    goes_on = any(one.sure and today + A_DAY < one.end < LAST_MOMENT for one in periods)
+    return today - _offset(now) if goes_on else None
 
 
 def _unknown(asked: Sequence[str], language: str | None, english: Mapping[str, Sequence[str]]) -> list[str]:

@@ -29,6 +29,8 @@ from pgengram.text.lexical.words import words
 from pgengram.text.turn_features import speaker_key_of
 
 if TYPE_CHECKING:
+    from datetime import datetime
+
     from pgengram.search.features import Numbers
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
@@ -76,7 +78,8 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
     """Give each hit its chance of answering, and return the probability that one of them does and what that is called;
     None where that cannot be told.
 
-    A hit behind the first is marked as `unlikely` if it has little chance or there is no evidence. `recalled` says
+    What happens in a time ahead that the question names may answer it, whatever else it asks: little is known of times
+    ahead. A hit behind the first and such ones is marked as `unlikely` if it has little chance or there is no evidence. `recalled` says
     whether it is worth its room in a recalled text. In a long chat with an assistant everything is about what is asked,
     so nothing tells whether it was said, and no claim is made.
 
@@ -90,11 +93,13 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
         return 0.0, "none"
     way = way_of(asked, matches)
     answered = 1.0 if matches[0].is_named else probability(way, signals(asked, hits, field))
+    if last_ahead := _last_ahead(asked, hits):
+        answered = max(answered, WEAK)
     evidence = level(answered)
-    for match in matches:
+    for place, match in enumerate(matches):
         own = match.fit if match.stands_for is None else match.stands_for
         match.score = answered * share(way, own, field)
-        match.unlikely = match is not matches[0] and (evidence == "none" or match.score < UNLIKELY)
+        match.unlikely = place >= max(last_ahead, 1) and (evidence == "none" or match.score < UNLIKELY)
     least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
     for match in matches:
         match.recalled = evidence != "none" and match.score >= least
@@ -104,6 +109,20 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
             match.unlikely = False
         return None, None
     return answered, evidence
+
+
+def _last_ahead(asked: Asked, hits: Sequence[Hit]) -> int:
+    """Return behind how many hits nothing more happens in a time ahead that is asked for."""
+    today, judged = asked.parsed.ahead, [hit for hit in hits if hit.match is not None][:JUDGED]
+    if today is None:
+        return 0
+    return max((place for place, hit in enumerate(judged, 1) if _happens_then(hit, today)), default=0)
+
+
+def _happens_then(hit: Hit, today: datetime) -> bool:
+    """Whether a memory says that it happens in the time asked for; not only that it was stored then."""
+    sure = hit.match is not None and hit.match.why.get("period") == 1
+    return sure and (hit.occurred_at is None or hit.occurred_at >= today)
 
 
 def way_of(asked: Asked, matches: Sequence[Match]) -> Way:

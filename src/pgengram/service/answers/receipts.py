@@ -32,6 +32,7 @@ CHANGING: Final = (
     "forget_memories(ids=[…], {})."
 )
 
+OUT_OF_SEARCH: Final = {"invalidated": "forgotten", "archived": "archived"}
 
 # Turns of conversations that erased memories cite, by whether they are erased, too.
 CITED: Final = {
@@ -110,6 +111,8 @@ def updated(row: Row, made: changes.Plan, dates: dict[str, str], *, dry_run: boo
         message = "Nothing to change: every field has this value already."
     else:
         message = f"{'Would change' if dry_run else 'Changed'} {', '.join(made.changed_fields)}."
+    if (hidden := OUT_OF_SEARCH.get(row["status"])) and "status" not in made.changed_fields:
+        message += f" It is {hidden}, so search leaves it out; status active restores it."
     return Updated(
         memory_id=str(row["id"]),
         changed_fields=made.changed_fields,
