@@ -29,8 +29,6 @@ from pgengram.text.lexical.words import words
 from pgengram.text.turn_features import speaker_key_of
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pgengram.search.features import Numbers
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
@@ -78,9 +76,9 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
     """Give each hit its chance of answering, and return the probability that one of them does and what that is called;
     None where that cannot be told.
 
-    What happens in a time ahead that the question names may answer it, whatever else it asks: little is known of times
-    ahead. A hit behind the first and such ones is marked as `unlikely` if it has little chance or there is no evidence. `recalled` says
-    whether it is worth its room in a recalled text. In a long chat with an assistant everything is about what is asked,
+    What happens in a time ahead that the question names may answer it, whatever else it asks. A hit behind the first
+    and such ones is marked as `unlikely` if it has little chance or there is no evidence. `recalled` says whether it
+    is worth its room in a recalled text. In a long chat with an assistant everything is about what is asked,
     so nothing tells whether it was said, and no claim is made.
 
     Args:
@@ -112,17 +110,12 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
 
 
 def _last_ahead(asked: Asked, hits: Sequence[Hit]) -> int:
-    """Return behind how many hits nothing more happens in a time ahead that is asked for."""
-    today, judged = asked.parsed.ahead, [hit for hit in hits if hit.match is not None][:JUDGED]
-    if today is None:
+    """Return behind how many hits nothing more happens in a time ahead that is asked for; storing one is no event."""
+    if (today := asked.parsed.ahead) is None:
         return 0
-    return max((place for place, hit in enumerate(judged, 1) if _happens_then(hit, today)), default=0)
-
-
-def _happens_then(hit: Hit, today: datetime) -> bool:
-    """Whether a memory says that it happens in the time asked for; not only that it was stored then."""
-    sure = hit.match is not None and hit.match.why.get("period") == 1
-    return sure and (hit.occurred_at is None or hit.occurred_at >= today)
+    then = [hit.match is not None and hit.match.why.get("period") == 1 and (hit.occurred_at or today) >= today
+            for hit in hits[:JUDGED]]  # fmt: skip
+    return max((place for place, is_then in enumerate(then, 1) if is_then), default=0)
 
 
 def way_of(asked: Asked, matches: Sequence[Match]) -> Way:

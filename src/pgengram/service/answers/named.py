@@ -1,6 +1,4 @@
-"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is cooked
-for both.
-"""
+"""What is remembered of those whom a message names: a meal for two is cooked for both."""
 
 from __future__ import annotations
 
@@ -44,19 +42,14 @@ async def left_out(
             asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
             hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
             theirs += [hit for hit in hits if _speaks_of(hit, name)]
-        new = {
-            hit.id: hit
-            for hit in theirs
-            if hit.id not in taken and contexts.concerns(core, hit, user=_asked(hit, name, user), project=project)
-        }
-        found += [*new.values()][:OF_EACH]
+        new = {hit.id: hit for hit in theirs if hit.id not in taken}
+        # Those of a person who is named count for whoever asks about them.
+        whose = {id_: hit.user if hit.user and _is_of(hit, name) else user for id_, hit in new.items()}
+        found += [hit for hit in new.values() if contexts.concerns(core, hit, user=whose[hit.id], project=project)][
+            :OF_EACH
+        ]
         taken |= {hit.id for hit in found}
     return await contexts.trusted(core, found)
-
-
-def _asked(hit: Hit, name: str, user: str | None) -> str | None:
-    """Return whose memories count: those of a person who is named count for whoever asks about them."""
-    return hit.user if hit.user and _is_of(hit, name) else user
 
 
 def _names(context: str, user: str | None) -> list[str]:
