@@ -30,7 +30,7 @@ from corpus import CORPUS, Session, World, shift, worlds
 from retrieval import WIDTH, Filled, database, mean, table
 from rich.console import Console
 
-from pgengram.cli.clients.mcp_client import connected
+from pgengram.cli.clients.mcp_client import connected_client
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -59,7 +59,7 @@ async def asked(client: Any, tool: str, arguments: dict[str, Any]) -> tuple[dict
 async def answers_of(world: World, settings: Settings) -> dict[str, list[tuple[dict[str, Any], int]]]:
     """Return every answer of each tool with its size."""
     found: dict[str, list[tuple[dict[str, Any], int]]] = defaultdict(list)
-    async with connected(settings) as client:
+    async with connected_client(settings) as client:
         for step in (step for session in world.sessions for step in session.steps if step.does == "create"):
             found["create_memory"].append(await asked(client, "create_memory", step.arguments))
         for query in world.queries:
@@ -210,7 +210,7 @@ def as_of(moment: datetime) -> Iterator[None]:
 
 async def sizes(settings: Settings) -> dict[str, dict[str, int]]:
     """Return the bytes of each tool in tools/list, and of the instructions."""
-    async with connected(settings) as client:
+    async with connected_client(settings) as client:
         listed = (await client.list_tools()).tools
         instructions = client.instructions or ""
     each = {
@@ -228,7 +228,7 @@ async def mistakes(settings: Settings) -> dict[str, Any]:
     sys.path[:0] = [str(Path(__file__).parents[1] / "tests" / "tools"), str(Path(__file__).parents[1] / "tests")]
     generated, judges = import_module("generated_mistakes"), import_module("mistakes")
     found: dict[str, dict[str, Any]] = {}
-    async with connected(replace(settings, answers="full", toolsets="core,review,graph,maintenance")) as client:
+    async with connected_client(replace(settings, answers="full", toolsets="core,review,graph,maintenance")) as client:
         for title, cases in {"one by one": judges.CASES, "by rule": generated.cases()}.items():
             verdicts = Counter[str]()
             for case in cases:

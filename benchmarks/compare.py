@@ -42,7 +42,7 @@ from peers import MODEL, MORE, SERVERS, Failed, Server
 from rich.console import Console
 from rich.table import Table
 
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 
 FIRST = 3
 SETTLE_S, PATIENCE_S = 5, 120  # after the last store, until it is idle: an index may be filled behind the answer
@@ -130,7 +130,7 @@ class Material:
 
 
 def demo() -> Material:
-    corpus = load()
+    corpus = load_corpus()
     return Material(
         {memory.key: memory.content for memory in corpus.memories},
         [(question.question, {question.expects}) for question in corpus.questions],
@@ -196,7 +196,7 @@ async def first_answer_s(server: Server) -> float:
     """Return the time from starting the process to the answer to a first question."""
     begun = time.perf_counter()
     async with server.started() as client:
-        await server.ask(client, load().questions[0].question)
+        await server.ask(client, load_corpus().questions[0].question)
         return time.perf_counter() - begun
 
 

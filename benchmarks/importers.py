@@ -31,7 +31,7 @@ from typing import Any
 import psutil
 from mcp import Client, StdioServerParameters
 
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 from pgengram.transfer.opening import Opened
 
 EXTENSIONS = "import sqlite3; raise SystemExit(not hasattr(sqlite3.Connection, 'enable_load_extension'))"
@@ -95,7 +95,7 @@ async def outcome(client: Client, tool: str, **arguments: Any) -> str:
 
 
 def texts(count: int) -> list[str]:
-    return [memory.content for memory in load().memories[:count]]
+    return [memory.content for memory in load_corpus().memories[:count]]
 
 
 # -- npm: @modelcontextprotocol/server-memory --------------------------------------------------------------------------
@@ -348,7 +348,7 @@ def turns_in(folder: Path) -> int:
 
 # -- a large history ---------------------------------------------------------------------------------------------------
 
-TEXTS = [memory.content for memory in load().memories]  # texts of the demo
+TEXTS = [memory.content for memory in load_corpus().memories]  # texts of the demo
 
 
 @dataclass(frozen=True)

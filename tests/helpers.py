@@ -343,7 +343,7 @@ def clustered(postgres: str, database: Database, shards: int = 4) -> None:
     coordinator, *workers = places
     for host, port in workers:
         asyncio.run(citus.add_node(database.url, host, port, coordinator))
-    asyncio.run(citus.init(database.url, shards))
+    asyncio.run(citus.distribute_tables(database.url, shards))
 
 
 def _on_each_machine(postgres: str, statement: str, like: str = "template1") -> None:

@@ -19,7 +19,7 @@ from typing import Any
 import pytest
 
 from helpers import PATIENCE_S, environment
-from pgengram.postgres import process_locks, start_embedded, status
+from pgengram.postgres import process_locks, server_status, start_embedded
 
 COMMAND = shutil.which(
     "pgengram", path=os.pathsep.join((os.path.dirname(sys.executable), sysconfig.get_path("scripts")))
@@ -103,7 +103,9 @@ def exit_code(pid: int) -> int:
 
 def is_over(folder: Path) -> bool:
     """Whether nothing of the folder's server is left."""
-    return not status(folder).running and not process_locks.is_held(str(folder / "postgres" / process_locks.SERVER))
+    return not server_status(folder).running and not process_locks.is_held(
+        str(folder / "postgres" / process_locks.SERVER)
+    )
 
 
 def copied(folder: Path, place: Path) -> None:

@@ -69,7 +69,7 @@ async def fill(data_dir: str, *, hard: bool) -> dict[str, str]:
     manager = MemoryManager(Settings(data_dir=data_dir))
     try:
         await manager.open()
-        stored = await manager.create_memories([one.arguments() for one in demo.load().memories])
+        stored = await manager.create_memories([one.arguments() for one in demo.load_corpus().memories])
         await manager.create_memories([{"content": one, "dedup_policy": "insert"} for one in DISAGREEING])
         ids = {"memory": str(stored.results[0]["memory_id"])}
         if hard:

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgengram.demo import Corpus, DemoQuestion, load
+from pgengram.demo import Corpus, DemoQuestion, load_corpus
 from pgengram.details import DETAILS, split_metadata
 from pgengram.fields import TYPE_OF_KIND, TYPES
 from pgengram.inputs import NewMemory
@@ -38,7 +38,7 @@ GRAMMAR = frozenset(
 
 @pytest.fixture(scope="module")
 def corpus() -> Corpus:
-    return load(NOON)
+    return load_corpus(NOON)
 
 
 def word_stems(text: str) -> set[str]:
@@ -109,7 +109,7 @@ def test_nothing_is_sent_for_what_a_memory_does_not_have(corpus: Corpus) -> None
 
 @given(st.datetimes(min_value=datetime(2020, 1, 1), max_value=datetime(2090, 1, 1), timezones=st.just(UTC)))
 def test_at_any_time_all_memories_lie_in_the_last_seven_weeks(now: datetime) -> None:
-    moments = [memory.occurred_at for memory in load(now).memories]
+    moments = [memory.occurred_at for memory in load_corpus(now).memories]
 
     assert moments == sorted(moments)
     assert now - moments[0] < SEVEN_WEEKS + timedelta(days=1)
@@ -119,11 +119,11 @@ def test_at_any_time_all_memories_lie_in_the_last_seven_weeks(now: datetime) -> 
 def test_today_is_the_one_of_utc_wherever_the_caller_is() -> None:
     in_tokyo = datetime(2026, 3, 2, 1, tzinfo=timezone(timedelta(hours=9)))
 
-    assert load(in_tokyo) == load(datetime(2026, 3, 1, 16, tzinfo=UTC))
+    assert load_corpus(in_tokyo) == load_corpus(datetime(2026, 3, 1, 16, tzinfo=UTC))
 
 
 def test_dates_inside_the_texts_move_with_the_present(corpus: Corpus) -> None:
-    month_later = load(NOON + timedelta(days=30))
+    month_later = load_corpus(NOON + timedelta(days=30))
 
     assert "25 March 2026" in corpus.memory("launch-new").content
     assert "24 April 2026" in month_later.memory("launch-new").content

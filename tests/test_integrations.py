@@ -157,7 +157,7 @@ def test_the_links_that_install_are_those_that_the_command_makes(name: str) -> N
     answer = parse_qs(urlsplit(link).query)
     config = base64.b64decode(answer["config"][0]).decode() if name == "cursor" else answer["config"][0]
 
-    assert link == c.link(c.CLIENTS[name], c.NAME, LINKED, web=True)
+    assert link == c.install_link(c.CLIENTS[name], c.NAME, LINKED, web=True)
     assert json.loads(config)["command"] == "pgengram"
 
 

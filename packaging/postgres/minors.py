@@ -40,14 +40,14 @@ def published(answer: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     return {
         str(one["major"]): {"version": f"{one['major']}.{one['latestMinor']}", "released": one["relDate"]}
         for one in sorted(answer, key=lambda one: int(float(one["major"])))
-        if one["supported"] and float(one["major"]) >= min(minor_versions.newest())
+        if one["supported"] and float(one["major"]) >= min(minor_versions.newest_releases())
     }
 
 
 def main(*arguments: str) -> int:
     """Print how old each carried server is, and whether the list is."""
     for version in carried():
-        mark = "::warning::" if minor_versions.missing(version) and "GITHUB_ACTIONS" in os.environ else ""
+        mark = "::warning::" if minor_versions.missing_release(version) and "GITHUB_ACTIONS" in os.environ else ""
         print(f"{mark}carried: {minor_versions.said(version)}")
     urls = [one for one in arguments if not one.startswith("--")]
     if not urls:

@@ -28,7 +28,7 @@ EMPTIED = "pgengram.conf"
 
 def main() -> None:
     """Make the data as a first start without a template does, and pack it."""
-    new_data._fits = lambda _: False
+    new_data._template_fits = lambda _: False
     with tempfile.TemporaryDirectory() as made:
         data_dir = Path(made) / "data"
         Path(made).chmod(0o755)

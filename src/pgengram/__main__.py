@@ -37,7 +37,7 @@ def main() -> None:
 
     refuse_unsupported()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
-        serve()
+        serve_over_stdio()
     else:
         try:
             from pgengram.cli.quick import quick
@@ -52,7 +52,7 @@ def main() -> None:
             raise SystemExit(130) from None
 
 
-def serve() -> None:
+def serve_over_stdio() -> None:
     """Serve the memory tools over stdin and stdout until the client leaves."""
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write(FIRST_STEPS)
@@ -88,7 +88,7 @@ def _serve(replay: ReplayState) -> None:
 
     settings = Settings.from_environment()
     memory.share_one_arena()  # before there are other threads
-    ahead.begin(settings, embeds=False)  # a server may never be asked
+    ahead.start_ahead(settings, embeds=False)  # a server may never be asked
     # What the SDK takes for HTTP, if it is there.
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
     import gc
@@ -107,7 +107,7 @@ def _serve(replay: ReplayState) -> None:
     from pgengram.runtime.system.loop import event_loop
 
     async def run() -> None:
-        telemetry.start()
+        telemetry.start_telemetry()
         session = ClientSession(settings, working_folder())
         await serve_stdio(
             session.manager,

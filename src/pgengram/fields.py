@@ -124,7 +124,7 @@ def _whole_text(value: object) -> object:
 
 def _storable(value: Any) -> Any:
     """Refuse JSON that PostgreSQL's jsonb cannot keep, or that is too much."""
-    if _depth(value) > MAX_METADATA_DEPTH:
+    if _nesting(value) > MAX_METADATA_DEPTH:
         raise ValueError(f"must not be nested deeper than {MAX_METADATA_DEPTH}")
     try:
         text = json.dumps(value, ensure_ascii=False, allow_nan=False)
@@ -138,7 +138,7 @@ def _storable(value: Any) -> Any:
     return value
 
 
-def _depth(value: Any) -> int:
+def _nesting(value: Any) -> int:
     """Return how deep objects and lists are nested, without recursion."""
     depth, level = 0, [value]
     while level := [item for item in level if isinstance(item, (dict, list))]:
@@ -187,7 +187,7 @@ def _hexadecimal(value: str) -> str:
     return value
 
 
-def _short(value: str) -> str:
+def _short_text(value: str) -> str:
     if len(value) > MAX_NAME:
         raise ValueError(f"must have at most {MAX_NAME} characters")
     return value
@@ -231,7 +231,7 @@ def comma_separated(value: object) -> object:
 
 Text = BeforeValidator(_whole_text)
 Name = Annotated[
-    str, Text, BeforeValidator(_not_blank), AfterValidator(str.strip), AfterValidator(_short)
+    str, Text, BeforeValidator(_not_blank), AfterValidator(str.strip), AfterValidator(_short_text)
 ]  # its limit would repeat 20 times in tools/list
 Moment = Annotated[AwareDatetime, AfterValidator(_within_calendars)]
 Expiry = Annotated[Moment, AfterValidator(_within_a_century)]

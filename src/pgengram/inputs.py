@@ -361,7 +361,7 @@ class Question(Filters):
 RequestType = TypeVar("RequestType", bound=BaseModel)
 
 
-def checked(model: type[RequestType], given: Any) -> RequestType:
+def validated(model: type[RequestType], given: Any) -> RequestType:
     """Return `given` as `model`.
 
     Raises:
@@ -370,10 +370,10 @@ def checked(model: type[RequestType], given: Any) -> RequestType:
     try:
         return model.model_validate(given)
     except ValidationError as error:
-        raise refusal(error) from None
+        raise as_invalid_input(error) from None
 
 
-def refusal(error: ValidationError, *where: str) -> InvalidInput:
+def as_invalid_input(error: ValidationError, *where: str) -> InvalidInput:
     """Return pydantic's findings as our error: each field with what is allowed, never the value that was given."""
     found = []
     for line in error.errors(include_url=False, include_context=False, include_input=False)[:5]:

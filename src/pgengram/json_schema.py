@@ -130,18 +130,18 @@ def allowed(schema: Schema) -> str:
     if kind in ("integer", "number"):
         return ("a whole number" if kind == "integer" else "a number") + _bounds(schema)
     if kind == "string":
-        return _text(schema)
+        return _described_string(schema)
     if kind == "array":
         content = allowed(schema["items"]) if schema.get("items") else ""
-        return f"a list{_count(schema, 'Items', 'items')}" + (f", each {content}" if content else "")
+        return f"a list{_counted_bounds(schema, 'Items', 'items')}" + (f", each {content}" if content else "")
     return {"boolean": "true or false", "object": "an object"}.get(str(kind), "of another type")
 
 
-def _text(schema: Schema) -> str:
+def _described_string(schema: Schema) -> str:
     if schema.get("format") == "date-time":
         return "a date or a time, such as 2026-01-31, 2026-01-31T12:00:00Z or yesterday"
     pattern = f" matching {schema['pattern']}" if "pattern" in schema else ""
-    return f"text{_count(schema, 'Length', 'characters')}{pattern}"
+    return f"text{_counted_bounds(schema, 'Length', 'characters')}{pattern}"
 
 
 def _bounds(schema: Schema) -> str:
@@ -150,7 +150,7 @@ def _bounds(schema: Schema) -> str:
     return f" of {' and '.join(said)}" if said else ""
 
 
-def _count(schema: Schema, what: str, unit: str) -> str:
+def _counted_bounds(schema: Schema, what: str, unit: str) -> str:
     least, most = schema.get(f"min{what}"), schema.get(f"max{what}")
     if least is None and most is None:
         return ""

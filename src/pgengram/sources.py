@@ -28,7 +28,7 @@ class Source(BaseModel):
         return self
 
 
-def _each_once(sources: list[Source]) -> list[Source]:
+def _distinct_sources(sources: list[Source]) -> list[Source]:
     """Leave out a source that stands there already; of two that differ in trust alone the later one counts."""
     return list({source.model_copy(update={"trust": 0.0}).model_dump_json(): source for source in sources}.values())
 
@@ -36,7 +36,7 @@ def _each_once(sources: list[Source]) -> list[Source]:
 Sources = Annotated[
     list[Source],
     Field(max_length=f.MAX_SOURCES),
-    AfterValidator(_each_once),
+    AfterValidator(_distinct_sources),
     WithJsonSchema(
         {
             "type": "array",

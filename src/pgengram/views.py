@@ -16,7 +16,7 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
 from pgengram.runtime.context import author_of
-from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.language import clear_language
 
 Shown = dict[str, Any]
 
@@ -176,14 +176,14 @@ class Forgotten(Done):
     turns: Annotated[int | None, Unlisted] = None
 
 
-def moment(value: Any) -> Any:
+def as_text(value: Any) -> Any:
     """Return datetimes and durations as text, everything else as it is."""
     if isinstance(value, datetime):
         return f.as_utc(value)
     return to_jsonable_python(value) if isinstance(value, timedelta) else value
 
 
-def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
+def view_of(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
     """Return the named fields of a row that hold something, ids and moments as text."""
     if "trust" in names:
         row = {**row, "trust": round(f.trust(row["type"], row["confidence"], row["sources"]), 4)}
@@ -191,7 +191,7 @@ def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
     for name in names:
         value = row.get(name)
         if value not in EMPTY:
-            view[name] = [str(v) for v in value or []] if name in IDS else moment(value)
+            view[name] = [str(v) for v in value or []] if name in IDS else as_text(value)
     if (author := author_of(row.get("person_id"))) is not None:
         view["author"] = author
     if "relevance" in view:
@@ -201,7 +201,7 @@ def shown(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
 
 def memory_view(row: dict[str, Any]) -> Shown:
     """Return one memory whole: base fields and `detail`, under the names the type uses."""
-    view = shown(row, BASE_FIELDS)
+    view = view_of(row, BASE_FIELDS)
     detail = {name: value for name, value in (row["detail"] or {}).items() if value is not None}
     if row["type"] in CONFIDENCE_NAME and row["confidence"] is not None:
         detail[CONFIDENCE_NAME[row["type"]]] = row["confidence"]
@@ -216,7 +216,7 @@ def memory_view(row: dict[str, Any]) -> Shown:
 
 def language_view(content: str) -> Shown:
     """Return the language of a memory as it is shown: only where it is told, and not English."""
-    language = spoken(content)
+    language = clear_language(content)
     return {} if language is None else {"language": language}
 
 
@@ -227,7 +227,7 @@ def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
     around: Shown = {}
     for name, rows in found.items():
         around[name] = [
-            {key: _plain(value) for key, value in _signed(row).items() if value not in EMPTY and key != "in_all"}
+            {key: _json_value(value) for key, value in _signed(row).items() if value not in EMPTY and key != "in_all"}
             for row in rows
         ]
         in_all = rows[0].get("in_all", 0) if rows else 0
@@ -255,7 +255,7 @@ def receipt_view(receipt: dict[str, Any]) -> Shown:
     return {
         "id": str(receipt["id"]),
         "ok": True,
-        "erased_at": moment(receipt["erased_at"]),
+        "erased_at": as_text(receipt["erased_at"]),
         "removed": receipt["removed"],
     }
 
@@ -265,8 +265,8 @@ def cut(content: str, length: int = CUT) -> str:
     return content if len(content) <= length else content[:length] + "…"
 
 
-def _plain(value: Any) -> Any:
-    return str(value) if isinstance(value, UUID) else moment(value)
+def _json_value(value: Any) -> Any:
+    return str(value) if isinstance(value, UUID) else as_text(value)
 
 
 def near_view(id_: UUID, similarity: float, content: str, differs_in: list[str]) -> Shown:

@@ -49,7 +49,7 @@ class Life:
         await self._linked(ids)
         await self._held()
         await self._kept_in_order(ids)
-        await namespaces.erase_namespace(self.manager.store.database, "default")
+        await namespaces.take_away_namespace(self.manager.store.database, "default")
 
     async def _stored(self) -> list[str]:
         first = await self.call("create_memory", content=SECRET_FREE, embedding=vector(1), tags=["cards"], kind="fact")

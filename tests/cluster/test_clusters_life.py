@@ -72,7 +72,7 @@ async def test_a_store_with_memories_becomes_a_cluster_under_a_server_that_runs(
         for place in workers:
             await citus.add_node(apart.url, *place, coordinator)
 
-        made = await citus.init(apart.url, SHARDS)
+        made = await citus.distribute_tables(apart.url, SHARDS)
 
         assert made.distributed
         assert made.missing == []
@@ -122,7 +122,7 @@ async def test_a_login_that_owns_the_database_is_enough_to_make_a_cluster_and_to
     ada = manager_of(owned, "ada")
     await ada.create_memory(NewMemory(content="The harbour freezes in January."))
 
-    made = await citus.init(owned.url, SHARDS)
+    made = await citus.distribute_tables(owned.url, SHARDS)
 
     assert made.distributed
     assert made.row_level_security
@@ -143,7 +143,7 @@ async def test_only_a_login_that_sees_all_rows_may_move_them(citus_url: str, own
     administrator = make_conninfo(owned.url, user=conninfo_to_dict(citus_url)["user"])
     for place in workers:
         await citus.add_node(administrator, *place, coordinator)
-    await citus.init(owned.url, SHARDS)
+    await citus.distribute_tables(owned.url, SHARDS)
     acme = manager_of(owned, "acme")
     await acme.create_memory(NewMemory(content="The harbour freezes in January."))
 
@@ -165,14 +165,14 @@ async def test_only_a_login_that_sees_all_rows_may_move_them(citus_url: str, own
 
 
 async def test_making_a_cluster_again_changes_nothing(cluster_db: Database) -> None:
-    before = await citus.status(cluster_db.url)
+    before = await citus.cluster_status(cluster_db.url)
 
-    assert await citus.init(cluster_db.url, 2 * SHARDS) == before
+    assert await citus.distribute_tables(cluster_db.url, 2 * SHARDS) == before
 
 
 async def test_a_coordinator_without_workers_says_so(apart: Database) -> None:
     with pytest.raises(NotReady, match="has no workers"):
-        await citus.init(apart.url)
+        await citus.distribute_tables(apart.url)
     with pytest.raises(InvalidInput, match="reach the coordinator"):
         await citus.add_node(apart.url, "127.0.0.1", 1)
     with pytest.raises(Conflict, match="Nothing is distributed"):
@@ -182,7 +182,7 @@ async def test_a_coordinator_without_workers_says_so(apart: Database) -> None:
 async def test_a_machine_that_comes_later_takes_its_share(citus_url: str, apart: Database) -> None:
     coordinator, first, second = places(citus_url)[:3]
     await citus.add_node(apart.url, *first, coordinator)
-    await citus.init(apart.url, SHARDS)
+    await citus.distribute_tables(apart.url, SHARDS)
     manager = manager_of(apart)
     try:
         await manager.create_memory(NewMemory(content="The harbour freezes in January."))
@@ -301,4 +301,4 @@ async def test_an_open_wall_on_one_shard_is_seen(citus_url: str, cluster_db: Dat
         worker.execute("SET citus.enable_manual_changes_to_shards = on")
         worker.execute(f"ALTER TABLE memories_{shard} NO FORCE ROW LEVEL SECURITY")
 
-    assert (await citus.status(cluster_db.url)).row_level_security is False
+    assert (await citus.cluster_status(cluster_db.url)).row_level_security is False

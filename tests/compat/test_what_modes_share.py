@@ -10,7 +10,7 @@ from mcp import Client
 from mcp.types import TextContent
 
 from helpers import Database, call, connected, database_of, nightly, said
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 
 MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     # how to store with tags, how to ask, and what an answer without a hit says
@@ -58,7 +58,7 @@ async def test_a_search_is_not_filled_with_what_has_nothing_to_do_with_the_quest
     postgres: str, template: str, mode: str
 ) -> None:
     store, more, name, search, question = SEARCHES[mode]
-    facts = [memory.content for memory in load().memories[:20]]
+    facts = [memory.content for memory in load_corpus().memories[:20]]
     with database_of(postgres, template) as db:
         async with connected(database_url=db.url, compat=mode) as client:
             for fact in facts:

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgengram.text.lexical.language import Language, language_of, spoken
+from pgengram.text.lexical.language import Language, clear_language, language_of
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ from pgengram.text.lexical.language import Language, language_of, spoken
     ],
 )
 def test_a_sentence_is_told_to_be_in_its_language(text: str, code: str) -> None:
-    assert spoken(text) == code
+    assert clear_language(text) == code
     assert language_of(text) == Language(code, english=False, foreign=True)
 
 
@@ -45,7 +45,7 @@ def test_a_sentence_is_told_to_be_in_its_language(text: str, code: str) -> None:
     ],
 )
 def test_a_short_question_is_told_by_the_word_it_asks_with(question: str, code: str) -> None:
-    assert spoken(question) == code
+    assert clear_language(question) == code
 
 
 @pytest.mark.parametrize(
@@ -65,7 +65,7 @@ def test_a_short_question_is_told_by_the_word_it_asks_with(question: str, code: 
     ],
 )
 def test_a_few_words_of_several_languages_are_of_the_one_in_which_they_are_commonest(words: str, code: str) -> None:
-    assert spoken(words) == code
+    assert clear_language(words) == code
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_few_words_of_several_languages_are_of_the_one_in_which_they_are_commo
     ],
 )
 def test_english_and_bare_names_need_no_second_encoder(text: str) -> None:
-    assert spoken(text) is None
+    assert clear_language(text) is None
     assert not language_of(text).foreign
 
 
@@ -94,12 +94,12 @@ def test_english_and_bare_names_need_no_second_encoder(text: str) -> None:
     "text", ["Mara prefers green tea.", "Ana prefers coffee", "Leo lives in Rome", "Nina met Joan"]
 )
 def test_a_given_name_tells_no_language(text: str) -> None:
-    assert spoken(text) is None
+    assert clear_language(text) is None
     assert language_of(text).english
 
 
 def test_a_word_that_is_also_a_name_tells_its_language_where_it_is_none() -> None:
-    assert spoken("ana watoto wawili") == "sw"
+    assert clear_language("ana watoto wawili") == "sw"
 
 
 @pytest.mark.parametrize(

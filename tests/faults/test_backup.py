@@ -24,7 +24,7 @@ from hypothesis import strategies as st
 
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 from pgengram.runtime.system import processes
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -80,7 +80,7 @@ def contents(database: Database) -> list[str]:
 async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers(
     database: Database, tmp_path: Path
 ) -> None:
-    life = load()
+    life = load_corpus()
     texts = [memory.content for memory in life.memories][:MEMORIES]
     questions = [asked.question for asked in life.questions[:6]] + [text[:60] for text in texts[:6]]
     path = tmp_path / "life.backup"
@@ -114,7 +114,7 @@ async def test_a_restored_store_has_the_same_rows_and_gives_the_same_answers(
 def test_a_backup_is_for_its_owner_alone_and_says_what_it_holds(kept: Path) -> None:
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert list(kept.parent.glob("kept.backup.*")) == []
-    manifest = archive.read(kept)
+    manifest = archive.read_manifest(kept)
     assert (manifest.schema, manifest.memories) == (newest_version(), 1)
     with tarfile.open(kept) as packed:
         assert packed.getnames() == ["manifest.json", "database.dump"]
@@ -271,7 +271,7 @@ async def test_the_server_makes_a_backup_a_day_and_keeps_as_many_as_it_is_told(f
         await until(made)
         older, newest = backup_schedule.daily(place)
         assert "20260107" in older.name
-        assert archive.read(newest).memories == 1
+        assert archive.read_manifest(newest).memories == 1
 
     async def over() -> bool:
         return is_over(folder)
@@ -314,7 +314,7 @@ def test_daily_backups_are_copied_to_a_second_folder_which_may_be_away(folder: P
     usb.mkdir()
     pgengram("backup", "--also-in", str(usb), **settings)
     [copy] = usb.iterdir()
-    assert archive.read(copy).memories == 1
+    assert archive.read_manifest(copy).memories == 1
     assert f"also in {usb}" in pgengram("stats", **settings).stdout.replace("\n", "")
 
     usb.rename(tmp_path / "drawer")
@@ -364,7 +364,7 @@ def test_a_daily_backup_is_made_by_a_loop_that_starts_no_processes(folder: Path)
     with asyncio.Runner(loop_factory=WindowsLoop) as runner:
         runner.run(lives())
 
-    assert archive.read(backup_schedule.daily(folder / "backups")[0]).memories == 1
+    assert archive.read_manifest(backup_schedule.daily(folder / "backups")[0]).memories == 1
 
 
 SLOW = "import time; print('started', flush=True); time.sleep(600)"

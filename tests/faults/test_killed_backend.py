@@ -12,7 +12,7 @@ import pytest
 
 from helpers import connected, found, remember, until
 from machine import copied
-from pgengram.postgres import process_locks, status
+from pgengram.postgres import process_locks, server_status
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
@@ -23,7 +23,7 @@ async def test_a_server_that_recovers_from_a_killed_process_is_left_to_it(prepar
     copied(prepared, folder)
     async with connected(data_dir=str(folder), embedder="none:") as client:
         id_ = await remember(client, "The ferry leaves at seven.")
-        server = status(folder)
+        server = server_status(folder)
         url = process_locks.address(str(server.folder))
         assert url is not None
         with psycopg.connect(host=url[0], port=url[1], user="pgengram", dbname="pgengram") as connection:
@@ -34,7 +34,7 @@ async def test_a_server_that_recovers_from_a_killed_process_is_left_to_it(prepar
 
             await until(answers)
         assert await found(client, "ferry") == [id_]
-        assert status(folder).pid == server.pid
+        assert server_status(folder).pid == server.pid
     _, killed, after = server.log.read_text().partition("terminated by signal 9")
     assert killed
     assert after.count("shutdown request") == 1  # our own end

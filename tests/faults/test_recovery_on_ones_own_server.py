@@ -92,7 +92,7 @@ def test_a_restore_by_the_owner_needs_what_it_says_before_and_keeps_what_the_dat
     with owned(postgres) as made:
         remembers(made.url, "Ada's.", namespace="ada")
         pgengram("backup", str(path), database_url=made.url)
-        rows = archive.read(path).tables
+        rows = archive.read_manifest(path).tables
     with owned(postgres, login="CREATEDB") as other:
         remembers(other.url, "Here before.")
         name = other.admin.name
@@ -191,11 +191,11 @@ def test_a_backup_of_a_newer_postgresql_is_restored_on_an_older_one(
     with closed_in_the_end(tmp_path / "older") as folder:
         older = embedded.start_embedded(folder)
         try:
-            restoring.restore(older.url, path)
+            restoring.restore_backup(older.url, path)
 
             with psycopg.connect(older.url) as connection:
                 assert connection.info.server_version // 10_000 == 16
-                assert backup.prints(connection) == archive.read(path).tables
+                assert backup.prints(connection) == archive.read_manifest(path).tables
         finally:
             older.stop()
 
@@ -208,7 +208,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_brought_up_to_date(
         remembers(older.url, "Jonas is allergic to peanuts.")
         pgengram("backup", str(path), database_url=older.url)
     with database_of(postgres, keeps=False) as mine, later_version(tmp_path):
-        answer = restoring.restore(mine.url, path)
+        answer = restoring.restore_backup(mine.url, path)
 
         assert answer.left_out == []
         assert migrate.current_version(mine.url) == LATER
@@ -250,10 +250,10 @@ def test_whatever_the_manifest_says_is_a_backup_or_refused(a_backup: Path, data:
 
     if isinstance(wrong, type(before)):
         with suppress(InvalidInput):
-            archive.read(a_backup.with_name("odd.backup"))
+            archive.read_manifest(a_backup.with_name("odd.backup"))
     else:
         with pytest.raises(InvalidInput, match=r"odd\.backup"):
-            archive.read(a_backup.with_name("odd.backup"))
+            archive.read_manifest(a_backup.with_name("odd.backup"))
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_a_manifest_of_another_shape_is_refused_by_the_command(a_backup: Path, t
     written(path, manifest, b"PGDMP")
 
     with pytest.raises(InvalidInput, match="not a backup"):
-        archive.read(path)
+        archive.read_manifest(path)
 
 
 def written(path: Path, manifest: bytes, dump: bytes) -> None:

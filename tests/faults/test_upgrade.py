@@ -55,14 +55,14 @@ def old_store(old_data: Path, tmp_path: Path) -> Iterator[Path]:
 
 def test_every_row_and_every_setting_moves_to_the_newer_postgresql(old_store: Path) -> None:
     before = rows(old_store)
-    assert postgres.status(old_store).major == OLD
+    assert postgres.server_status(old_store).major == OLD
 
     answer = answered("upgrade", "--json", data_dir=str(old_store))
 
     assert (answer["before"], answer["after"], answer["memories"]) == (OLD, NEW, MEMORIES)
-    assert postgres.status(old_store).major == NEW
+    assert postgres.server_status(old_store).major == NEW
     assert is_over(old_store)
-    assert rows(old_store) == before == archive.read(Path(answer["backup"])).tables
+    assert rows(old_store) == before == archive.read_manifest(Path(answer["backup"])).tables
     assert {path.name for path in old_store.iterdir()} == {"postgres", "backups"}
     assert [path.name for path in (old_store / "postgres").glob("cluster*")] == ["cluster"]
     running = postgres.start_embedded(old_store)
@@ -87,9 +87,9 @@ def test_an_upgrade_that_fails_at_its_last_step_puts_the_former_data_back(
     monkeypatch.setattr(upgrading, "_holds", differs)
 
     with pytest.raises(NotReady, match="differs from the old one"):
-        upgrading.upgrade(old_store)
+        upgrading.upgrade_store(old_store)
 
-    assert postgres.status(old_store).major == OLD
+    assert postgres.server_status(old_store).major == OLD
     assert rows(old_store) == before
 
 
@@ -99,9 +99,9 @@ def test_what_is_written_during_an_upgrade_is_not_lost_by_it(old_store: Path, mo
             pgengram("call", "create_memory", "content=Written meanwhile.", data_dir=str(old_store), embedder="none:")
 
     with pytest.raises(Conflict):
-        upgrading.upgrade(old_store, somebody_comes_and_goes)
+        upgrading.upgrade_store(old_store, somebody_comes_and_goes)
 
-    assert postgres.status(old_store).major == OLD
+    assert postgres.server_status(old_store).major == OLD
     found = answered("call", "search_memories", "query=meanwhile", data_dir=str(old_store), embedder="none:")
     assert found["count"] == 1
 
@@ -122,7 +122,7 @@ def test_a_store_in_use_is_not_upgraded(old_store: Path) -> None:
         other.stop()
 
     assert "in use" in ended.stderr
-    assert postgres.status(old_store).major == OLD
+    assert postgres.server_status(old_store).major == OLD
 
 
 def test_a_server_of_ones_own_is_left_to_its_own_tools() -> None:

@@ -160,7 +160,7 @@ def windows(monkeypatch: pytest.MonkeyPatch, home: Path) -> pytest.MonkeyPatch:
 def test_git_bash_powershell_and_cmd_run_the_line_that_hooks_get_on_windows(
     windows: pytest.MonkeyPatch, folder: str, short: str, written: str
 ) -> None:
-    windows.setattr(mcp_client, "command", lambda: {"command": rf"{folder}\pgengram.exe"})
+    windows.setattr(mcp_client, "own_command", lambda: {"command": rf"{folder}\pgengram.exe"})
     windows.setattr(files, "short_form", lambda path: Path(short) if short else path)
 
     typed("connect", "claude-code", "--hooks", "--yes")
@@ -171,7 +171,7 @@ def test_git_bash_powershell_and_cmd_run_the_line_that_hooks_get_on_windows(
 
 
 def test_cline_gets_a_script_of_powershell_for_each_event_on_windows(windows: pytest.MonkeyPatch, home: Path) -> None:
-    windows.setattr(mcp_client, "command", lambda: {"command": r"C:\Users\Zoë O'Brien\pgengram.exe"})
+    windows.setattr(mcp_client, "own_command", lambda: {"command": r"C:\Users\Zoë O'Brien\pgengram.exe"})
     folder = home / "OneDrive/Cline/Hooks"
     folder.mkdir(parents=True)
     (folder / "TaskCancel.ps1").write_bytes(b"exit 0\r\n")

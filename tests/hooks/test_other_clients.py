@@ -172,7 +172,7 @@ async def test_what_is_told_twice_is_kept_once_and_what_is_said_twice_is_kept_tw
     place = local_socket.Endpoints(environment(**assistant.settings))
     late = {"hook": "codex", "event": prompt, "keeps": True, "at": time.time() - 3_600, "version": __version__}
 
-    await asyncio.to_thread(local_socket.ask, place, late, PATIENCE_S)
+    await asyncio.to_thread(local_socket.ask_server, place, late, PATIENCE_S)
     local_socket.keep_for_later(place, late)
     local_socket.keep_for_later(place, {**late, "event": turn})
     await run(assistant, turn)

@@ -184,7 +184,7 @@ async def test_an_alias_holds_for_what_was_said_what_was_given_and_what_is_count
         for event in ({"hook_event_name": "SessionStart"}, {"hook_event_name": "UserPromptSubmit", "prompt": SAID}):
             given = {"session_id": "a", "cwd": str(website), **event}
             asked = {"hook": "codex", "keeps": True, "event": given}
-            await asyncio.to_thread(local_socket.ask, place, asked, PATIENCE_S)
+            await asyncio.to_thread(local_socket.ask_server, place, asked, PATIENCE_S)
         before = await call(client, "search_memories", query=SAID, include="turns", project="Ark")
         await asyncio.to_thread(assistant.typed, "projects", "alias", "ark-website", "Ark")
 

@@ -20,7 +20,7 @@ from typer.testing import CliRunner
 from helpers import PATIENCE_S, connected, environment, nightly, remember
 from machine import copied, exit_code, has_terminals, is_over, what_comes
 from pgengram.cli.app import app
-from pgengram.postgres import status
+from pgengram.postgres import server_status
 from pgengram.runtime.context import COMMAND_LINE
 
 # Runs the command, then says which of the libraries were imported that only a whole server needs.
@@ -132,7 +132,7 @@ async def test_without_a_server_a_command_says_what_the_full_one_does_and_reads_
     if not line.startswith("add"):  # it stores the same text again
         assert steady(printed) == steady(full[1])
     assert ("typer" in said.split()) == (code == 2)
-    assert not status(own.folder).running
+    assert not server_status(own.folder).running
 
 
 @has_terminals

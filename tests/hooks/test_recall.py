@@ -195,7 +195,7 @@ async def test_a_prompt_is_answered_by_words_alone_while_the_model_is_still_load
     event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
     request = {"hook": "claude-code", "event": event, "until": time.time() + PATIENCE_S}
 
-    found = await answers.answer(manager, request, set())
+    found = await answers.answer_request(manager, request, set())
     await manager.close()
 
     assert LYON in found["print"]
@@ -211,8 +211,8 @@ async def test_what_a_busy_server_answers_too_late_comes_with_the_next_prompt(
     event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
     request = {"hook": "claude-code", "event": event}
 
-    late = await answers.answer(manager, {**request, "until": time.time()}, set())
-    again = await answers.answer(manager, {**request, "until": time.time() + PATIENCE_S}, set())
+    late = await answers.answer_request(manager, {**request, "until": time.time()}, set())
+    again = await answers.answer_request(manager, {**request, "until": time.time() + PATIENCE_S}, set())
     await manager.close()
 
     assert late == {"print": ""}

@@ -92,13 +92,13 @@ async def test_where_nothing_was_said_a_search_looks_for_turns_once_until_someth
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     looks: list[str] = []
-    find = conversations.find
+    find = conversations.find_turns
 
     async def noted(tx: Transaction, words: str, **more: Any) -> list[Row]:
         looks.append(words)
         return await find(tx, words, **more)
 
-    monkeypatch.setattr(conversations, "find", noted)
+    monkeypatch.setattr(conversations, "find_turns", noted)
     manager = MemoryManager(Settings(database_url=database.url, data_dir=str(tmp_path), embedder="none:"))
     question = Question(query="the office of the Ark project")
 

@@ -36,13 +36,13 @@ def soon() -> float:
 
 
 def test_a_question_is_answered_over_the_pipe_that_a_file_names(pipe: Path) -> None:
-    assert windows_pipe.exchange(str(pipe), QUESTION, soon()) == QUESTION
+    assert windows_pipe.exchange_line(str(pipe), QUESTION, soon()) == QUESTION
 
 
 def test_hooks_and_commands_ask_over_the_pipe(pipe: Path) -> None:
     place = local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(pipe.parents[1])})
 
-    answer = local_socket.ask(place, {"hook": "claude-code"}, 20)
+    answer = local_socket.ask_server(place, {"hook": "claude-code"}, 20)
 
     assert answer is not None
     assert answer["hook"] == "claude-code"
@@ -52,7 +52,7 @@ def test_the_pipe_of_another_user_is_not_asked(pipe: Path, monkeypatch: pytest.M
     monkeypatch.setattr(windows_pipe, "_owner", lambda _: "S-1-5-21-0-0-0-1001")
     monkeypatch.setattr(windows_pipe, "write_all", lambda *_: pytest.fail("another user was told something"))
 
-    assert windows_pipe.exchange(str(pipe), QUESTION, soon()) is None
+    assert windows_pipe.exchange_line(str(pipe), QUESTION, soon()) is None
 
 
 def test_only_its_user_may_open_a_pipe() -> None:
@@ -65,18 +65,18 @@ def test_only_its_user_may_open_a_pipe() -> None:
 def test_a_file_that_names_no_pipe_of_ours_is_passed_by(pipe: Path, named: str) -> None:
     pipe.write_text(named)
 
-    assert windows_pipe.exchange(str(pipe), QUESTION, soon()) is None
+    assert windows_pipe.exchange_line(str(pipe), QUESTION, soon()) is None
 
 
 def test_a_pipe_that_a_killed_server_has_left_named_is_passed_by(pipe: Path) -> None:
     Path(pipe.read_text()).unlink()
 
-    assert windows_pipe.exchange(str(pipe), QUESTION, soon()) is None
+    assert windows_pipe.exchange_line(str(pipe), QUESTION, soon()) is None
 
 
 def test_a_server_that_does_not_answer_in_time_is_not_waited_for(pipe: Path) -> None:
     with pytest.raises(TimeoutError):
-        windows_pipe.exchange(str(pipe), b"half a line", time.monotonic() + 0.05)
+        windows_pipe.exchange_line(str(pipe), b"half a line", time.monotonic() + 0.05)
 
 
 def test_no_two_pipes_have_one_name() -> None:

@@ -122,9 +122,9 @@ async def test_a_log_that_the_server_goes_on_recycling_is_named_as_left(
     store = Store(Settings(data_dir=str(folder), embedder="none:"))
     await store.open()
     try:
-        cleared = await namespaces.scrub(store.database, reported)
+        cleared = await namespaces.scrub_files(store.database, reported)
         monkeypatch.setattr(namespaces, "MOST_ROUNDS", 0)  # as where the server does not heed the setting
-        in_vain = await namespaces.scrub(store.database, reported)
+        in_vain = await namespaces.scrub_files(store.database, reported)
     finally:
         await store.close()
 

@@ -11,7 +11,7 @@ import pytest
 
 from helpers import connected, refused, remember
 from machine import closed_in_the_end, copied
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 from pgengram.text.secrets.redaction import secrets_in
 
 SECRET = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
@@ -39,7 +39,7 @@ def folder(tmp_path: Path, prepared: Path) -> Iterator[Path]:
 
 
 def test_of_more_than_five_hundred_ordinary_notes_none_is_held_for_a_secret() -> None:
-    notes = [memory.content for memory in load().memories]
+    notes = [memory.content for memory in load_corpus().memories]
     notes += [make() for make in KINDS.values() for _ in range(60)]
 
     assert len(notes) >= 500

@@ -29,7 +29,7 @@ from pgengram.runtime.system import files
 from windows_like import refused
 
 OURS = {"command": "/old/place/pgengram"}
-READ = {"json": jsonc.parsed, "toml": tomllib.loads, "yaml": yaml_blocks.parsed}
+READ = {"json": jsonc.parse_jsonc, "toml": tomllib.loads, "yaml": yaml_blocks.parse_yaml}
 # What a person may have in the file of each form, with comments, blanks and other servers.
 WRITTEN = {
     "json": '{\n    // mine\n    "%s": {\n\t"github": {"command": "gh"}, /* keep */\n    },\n}\n',
@@ -94,7 +94,7 @@ def servers(client: str) -> dict[str, Any]:
 def test_a_client_is_given_the_absolute_path_of_this_command_and_gives_it_back(client: str) -> None:
     answer = typed("connect", client, "--yes").output
 
-    entry = c.read(c.CLIENTS[client], servers(client)["memory"])
+    entry = c.read_entry(c.CLIENTS[client], servers(client)["memory"])
     assert Path(entry["command"]).is_absolute()
     assert Path(entry["command"]).exists()
     assert entry["args"] == []
@@ -116,7 +116,7 @@ def test_the_file_of_every_client_is_given_back_byte_for_byte_without_a_trace_be
 
     typed("connect", client, "--yes", settings={"PGENGRAM_NAMESPACE": "work"})
     connected = path.read_bytes()
-    entry = c.read(one, servers(client)["memory"])
+    entry = c.read_entry(one, servers(client)["memory"])
     typed("disconnect", client, "--yes")
 
     assert entry["env"] == {"PGENGRAM_NAMESPACE": "work"}
@@ -128,7 +128,7 @@ def test_the_file_of_every_client_is_given_back_byte_for_byte_without_a_trace_be
 def test_clients_that_write_an_entry_in_their_own_way_get_it_in_that_way() -> None:
     for client in ("claude-code", "opencode", "goose"):
         typed("connect", client, "--yes", settings={"PGENGRAM_NAMESPACE": "work"})
-    own = str(c.read(c.CLIENTS["claude-code"], servers("claude-code")["memory"])["command"])
+    own = str(c.read_entry(c.CLIENTS["claude-code"], servers("claude-code")["memory"])["command"])
     env = {"PGENGRAM_NAMESPACE": "work"}
 
     assert servers("claude-code")["memory"] == {"type": "stdio", "command": own, "env": env}
@@ -216,7 +216,7 @@ def test_what_a_person_wrote_stays_byte_for_byte_with_comments_and_trailing_comm
 
 
 def servers_of(text: str) -> dict[str, Any]:
-    return dict(jsonc.parsed(text)["mcpServers"])
+    return dict(jsonc.parse_jsonc(text)["mcpServers"])
 
 
 def test_the_toml_of_codex_keeps_its_comments_and_its_other_tables() -> None:
@@ -266,7 +266,7 @@ def test_a_backup_is_kept_and_the_mode_of_the_file() -> None:
     assert Path(answer["backup"]).read_text(encoding="utf-8") == '{"numStartups": 7}'
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o777 == 0o640
-    assert jsonc.parsed(path.read_text(encoding="utf-8"))["numStartups"] == 7
+    assert jsonc.parse_jsonc(path.read_text(encoding="utf-8"))["numStartups"] == 7
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -397,9 +397,9 @@ def test_the_keys_of_other_servers_are_in_no_printed_change(client: str, pretty:
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "settings"
         path.write_text(text, encoding="utf-8")
-        connected = config_edits.connecting(chosen, path, "memory", {"command": "/bin/pgengram"})
+        connected = config_edits.connecting_edit(chosen, path, "memory", {"command": "/bin/pgengram"})
         path.write_bytes(connected.after or b"")
-        printed = [*connected.diff(), *config_edits.disconnecting(chosen, path, "memory").diff()]
+        printed = [*connected.diff(), *config_edits.disconnecting_edit(chosen, path, "memory").diff()]
 
     assert "/bin/pgengram" in "\n".join(printed)
     assert [line for line in printed if "sk-" in line] == []
@@ -532,10 +532,10 @@ def objects(draw: st.DrawFn, depth: int = 0) -> str:
 @given(text=objects())
 def test_an_edit_changes_one_member_and_nothing_else(text: str) -> None:
     path, value = ("mcpServers", "memory"), {"command": "/x", "env": {"A": "1"}}
-    expected = jsonc.parsed(text)
+    expected = jsonc.parse_jsonc(text)
     expected.setdefault("mcpServers", {})["memory"] = value
 
     written = jsonc.with_entry(text, path, value)
-    assert jsonc.parsed(written) == expected
+    assert jsonc.parse_jsonc(written) == expected
     del expected["mcpServers"]["memory"]
-    assert jsonc.parsed(jsonc.without_entry(written, path)) == expected
+    assert jsonc.parse_jsonc(jsonc.without_entry(written, path)) == expected

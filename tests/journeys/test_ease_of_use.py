@@ -307,7 +307,7 @@ def test_the_sign_of_life_is_gone_before_a_question(
     monkeypatch.setattr(waiting, "EVERY_S", 0.001)
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
 
-    with waiting.waiting():
+    with waiting.sign_of_life():
         shown = ""
         while "Working" not in shown:
             shown += capsys.readouterr().err

@@ -15,7 +15,7 @@ import pytest
 
 from helpers import PATIENCE_S, call, connected, environment, found, hits, read, remember, said, until
 from machine import closed_in_the_end, copied, is_over, pgengram
-from pgengram.postgres import process_locks, status
+from pgengram.postgres import process_locks, server_status
 
 
 @pytest.fixture
@@ -137,7 +137,7 @@ async def test_process_and_database_are_gone_after_stdin_closes(store: Path) -> 
 @pytest.mark.real_start
 async def test_a_database_that_takes_its_time_to_stop_is_told_of_and_is_no_failure(store: Path) -> None:
     with one_that_was_told_something(store) as server:
-        database = psutil.Process(status(store).pid)
+        database = psutil.Process(server_status(store).pid)
         database.suspend()
         try:
             _, warned = server.communicate(timeout=PATIENCE_S)

@@ -255,14 +255,14 @@ async def test_a_review_confirms_nothing_that_was_changed_while_it_looked(
 ) -> None:
     [id_] = await notes(manager, 1)
     database.rows("UPDATE memories SET expires_at = now() - interval '1 day'")
-    judge = findings.judge
+    judge = findings.count_findings
 
     async def judge_and_then_live_on(*args: Any, **how: Any) -> Any:
         found = await judge(*args, **how)
         await manager.update_memory(Change(id=id_, expires_at=datetime.now(UTC) + timedelta(days=9)))
         return found
 
-    monkeypatch.setattr(findings, "judge", judge_and_then_live_on)
+    monkeypatch.setattr(findings, "count_findings", judge_and_then_live_on)
     reviewed = await Maintenance(manager).review_memories(find=["expired"])
     monkeypatch.undo()
 

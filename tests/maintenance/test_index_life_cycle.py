@@ -19,9 +19,9 @@ from pgengram.store.connection.database import Database as Opened
 from pgengram.store.maintenance import index_state, indexes
 from pgengram.store.maintenance.index_size import build_bytes, lists_for, most_lists
 from pgengram.store.maintenance.index_state import FIRST_BUILD_ROWS, IndexState, describe_index, index_name
-from pgengram.store.maintenance.indexes import maintain, rebuild
+from pgengram.store.maintenance.indexes import maintain, rebuild_index
 from pgengram.store.recovery import backup
-from pgengram.store.recovery.restoring import restore
+from pgengram.store.recovery.restoring import restore_backup
 
 DIMENSIONS = 8
 # Vectors in all directions: a memory's number decides which.
@@ -81,7 +81,7 @@ class Vectors:
         return str(await self.state())
 
     async def reindex(self, method: str) -> None:
-        await rebuild(self.db.url, self.model, DIMENSIONS, method)
+        await rebuild_index(self.db.url, self.model, DIMENSIONS, method)
 
 
 def begun(db: Database) -> Vectors:
@@ -153,11 +153,11 @@ async def test_a_restored_store_of_thousands_has_its_index_at_once_and_searches_
     question = [enough.model, str([0.1 * number for number in range(DIMENSIONS)])]
     await enough.maintained()
     before = enough.db.rows(nearest, question)
-    backup.make(enough.db.url, tmp_path / "thousands.backup")
+    backup.write_backup(enough.db.url, tmp_path / "thousands.backup")
     enough.db.rows("DELETE FROM memories WHERE id = %s", [before[0]["memory_id"]])
     enough.db.close()
 
-    await asyncio.to_thread(restore, enough.db.url, tmp_path / "thousands.backup")
+    await asyncio.to_thread(restore_backup, enough.db.url, tmp_path / "thousands.backup")
 
     [(name, _, valid, _)] = enough.indexes()
     assert (name, valid) == (index_name(enough.model), True)
@@ -284,7 +284,7 @@ async def test_one_that_looked_before_another_had_built_does_not_build_again(
     enough: Vectors, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     built = counted_builds(monkeypatch)
-    value, first = indexes._value, True
+    value, first = indexes._fetch_value, True
 
     async def unlocked() -> bool:  # a server process outlives its connection by a moment
         return (
@@ -302,7 +302,7 @@ async def test_one_that_looked_before_another_had_built_does_not_build_again(
             await until(unlocked)
         return await value(connection, statement, parameters)
 
-    monkeypatch.setattr(indexes, "_value", after_another)
+    monkeypatch.setattr(indexes, "_fetch_value", after_another)
 
     assert await enough.maintained() is True
     assert len(built) == 1

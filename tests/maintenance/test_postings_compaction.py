@@ -439,7 +439,7 @@ async def test_a_namespace_erased_during_compaction_leaves_no_list_behind(
         monkeypatch.setattr(Transaction, "rows", slowly)
         compacting_now = asyncio.create_task(compact(manager))
         await compacted.wait()
-        erasing_now = asyncio.create_task(namespaces.erase_namespace(manager.store.database, "leaving"))
+        erasing_now = asyncio.create_task(namespaces.take_away_namespace(manager.store.database, "leaving"))
 
         async def waiting() -> bool:
             return bool(database.as_login("SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' "

@@ -359,7 +359,9 @@ async def test_a_program_s_call_that_embedded_before_the_switch_embeds_again(
         async def embed_then_switch(self: BuiltinEmbedder, texts: Sequence[str]) -> Any:
             made = await embed(self, texts)
             monkeypatch.undo()
-            await reembedding.move(memory._engine._host.store.database, other, f"onnx:{folder}", lambda _: None)
+            await reembedding.reembed_store(
+                memory._engine._host.store.database, other, f"onnx:{folder}", lambda _: None
+            )
             return made
 
         monkeypatch.setattr(BuiltinEmbedder, "passages", embed_then_switch)
@@ -540,7 +542,7 @@ async def test_the_new_model_s_index_is_there_before_searches_need_it(
     assert embedder is not None
     opened = Opened(database.url)
     await opened.open()
-    await reembedding.move(opened, embedder, f"onnx:{folder}", note)
+    await reembedding.reembed_store(opened, embedder, f"onnx:{folder}", note)
     await opened.close()
     await embedder.close()
 

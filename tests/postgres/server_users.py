@@ -97,7 +97,7 @@ class Users:
         return self.launch().ready()
 
     def server_is_gone(self) -> bool:
-        return process_locks.is_gone(self.home)
+        return process_locks.has_ended(self.home)
 
     def keeper_is_gone(self) -> bool:
         return not process_locks.is_held(os.path.join(self.home, process_locks.SUPERVISOR))

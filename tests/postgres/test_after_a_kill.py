@@ -14,14 +14,14 @@ import pytest
 from server_users import Users, supervisor_of, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import find_binaries, process_locks, start_embedded, status, system
+from pgengram.postgres import find_binaries, process_locks, server_status, start_embedded, system
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
 
 def test_a_machine_that_slept_finds_its_server_and_its_users_as_they_were(users: Users) -> None:
     user = users.start()
-    server = psutil.Process(status(users.folder).pid)
+    server = psutil.Process(server_status(users.folder).pid)
     asleep = [user.process.pid, supervisor_of(users), server.pid, *(child.pid for child in server.children())]
     for pid in asleep:
         psutil.Process(pid).suspend()
@@ -39,7 +39,7 @@ def test_what_was_committed_survives_a_killed_postmaster(users: Users) -> None:
     user = users.start()
     user.asks("CREATE TABLE kept AS SELECT generate_series(1, 100000) AS n")
 
-    psutil.Process(status(users.folder).pid).kill()
+    psutil.Process(server_status(users.folder).pid).kill()
     user.answer("start")  # in the same process, which still counts as present with the dead server
     user.ready()
 
@@ -49,7 +49,7 @@ def test_what_was_committed_survives_a_killed_postmaster(users: Users) -> None:
 @pytest.mark.skipif(sys.platform != "win32", reason="elsewhere each process notices that its postmaster has gone")
 def test_a_process_that_a_killed_postmaster_was_just_starting_is_ended_by_whoever_starts_the_next(users: Users) -> None:
     user = users.start()
-    server = psutil.Process(status(users.folder).pid)
+    server = psutil.Process(server_status(users.folder).pid)
     unborn = server.children()[0]
     unborn.suspend()
     server.kill()
@@ -75,7 +75,7 @@ def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> 
         last = connection.info.backend_pid
         os.kill(last, signal.SIGSTOP)  # it does not notice that its postmaster has gone
         try:
-            os.kill(status(users.folder).pid or 0, signal.SIGKILL)
+            os.kill(server_status(users.folder).pid or 0, signal.SIGKILL)
             coming = users.launch()
             until(lambda: process_locks.is_held(os.path.join(users.home, process_locks.START)))
             assert not users.server_is_gone()
@@ -90,7 +90,7 @@ def test_a_start_waits_for_the_last_process_of_a_killed_server(users: Users) -> 
 def test_a_pid_file_with_the_pid_of_a_stranger_does_not_stop_the_start(users: Users) -> None:
     user = users.start()
     cluster = users.folder / "postgres" / "cluster"
-    os.kill(status(users.folder).pid or 0, signal.SIGKILL)
+    os.kill(server_status(users.folder).pid or 0, signal.SIGKILL)
     user.die()
     until(lambda: users.server_is_gone() and users.keeper_is_gone())
     uid = cluster.stat().st_uid if os.geteuid() == 0 else None
@@ -126,7 +126,7 @@ def test_a_server_started_by_hand_is_not_doubled(settled: Path) -> None:
     uid = system.owner(cluster)
     command = [find_binaries().program("postgres"), "-D", system.folder_argument(cluster, uid)]
     with subprocess.Popen(command, cwd=cluster, user=uid, group=uid, stderr=subprocess.DEVNULL) as by_hand:
-        until(lambda: status(settled).running)
+        until(lambda: server_status(settled).running)
         (cluster / ".s.PGSQL.5432").unlink()
 
         with pytest.raises(NotReady, match="shared memory"):

@@ -22,7 +22,7 @@ import pytest
 from audit import audited
 from pgengram.errors import NotReady
 from pgengram.postgres import binaries, find_binaries, start_embedded, supervisor
-from pgengram.postgres.binaries import Binaries, settled
+from pgengram.postgres.binaries import Binaries, runnable
 
 NAMES = {"windows": "vector.dll", "linux": "vector.so", "macos": "vector.dylib"}
 CALLED = re.compile(r"FUNCTION (\w+)\([^;]*?AS 'MODULE_PATHNAME'(?:, '(\w+)')?")
@@ -174,7 +174,7 @@ def test_a_copy_of_a_macs_programs_has_the_library_that_initdb_loads_from_beside
         folder.mkdir()
         (folder / binaries.VECTOR).write_text(text, encoding="ascii")
 
-    copy = settled(Binaries(install / "bin", 16, ours), tmp_path / "data", by_another_user=False)
+    copy = runnable(Binaries(install / "bin", 16, ours), tmp_path / "data", by_another_user=False)
 
     assert (copy.bin.parent / "lib" / "libpq.5.dylib").exists()
     assert (copy.bin.parent / "lib" / "postgresql" / binaries.VECTOR).read_text(encoding="ascii") == "ours"

@@ -12,7 +12,7 @@ import pytest
 from server_users import Users, supervisor_of, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import process_locks, start_embedded, status, turns
+from pgengram.postgres import process_locks, server_status, start_embedded, turns
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
@@ -32,7 +32,7 @@ def test_users_who_come_at_the_same_moment_to_an_empty_folder_make_one_server(ne
         )
         == 1
     )
-    assert status(newcomers.folder).present == 4
+    assert server_status(newcomers.folder).present == 4
 
 
 def test_the_server_stays_for_the_others_and_goes_with_the_last(users: Users) -> None:
@@ -43,7 +43,7 @@ def test_the_server_stays_for_the_others_and_goes_with_the_last(users: Users) ->
 
     last.stop()
     assert users.server_is_gone()
-    assert not status(users.folder).running
+    assert not server_status(users.folder).running
 
 
 def test_a_killed_user_neither_stops_the_others_nor_keeps_the_server(users: Users) -> None:
@@ -79,7 +79,7 @@ def test_nothing_of_the_server_holds_the_pipes_or_the_terminal_of_the_user_who_s
     reader.join(60)
     assert not reader.is_alive(), "somebody still holds the pipe of the dead user"
     assert other.asks("SELECT 1") == [(1,)]
-    assert session not in {os.getsid(status(users.folder).pid or 0), os.getsid(supervisor_of(users))}
+    assert session not in {os.getsid(server_status(users.folder).pid or 0), os.getsid(supervisor_of(users))}
 
 
 @posix  # Windows renames no folder in which a file is open
@@ -90,7 +90,7 @@ def test_stopping_twice_and_stopping_after_the_folder_has_gone_change_nothing(se
     database.stop()
     database.stop()
 
-    assert status(settled).present == 1
+    assert server_status(settled).present == 1
     other.stop()
     (settled / "postgres").rename(settled / "elsewhere")
     other.stop()
@@ -136,4 +136,4 @@ def test_somebody_who_does_not_get_on_is_waited_for_no_longer(
         start_embedded(settled, timeout_s=1)
 
     assert "Close the assistants" in told.value.hint
-    assert not status(settled).running
+    assert not server_status(settled).running

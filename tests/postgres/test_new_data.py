@@ -85,7 +85,7 @@ def catalogs(url: str) -> dict[str, list[tuple[object, ...]]]:
 
 def test_the_template_holds_what_initdb_makes(folder: Path, other: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     copied = start_embedded(folder)
-    monkeypatch.setattr(new_data, "_fits", lambda _: False)
+    monkeypatch.setattr(new_data, "_template_fits", lambda _: False)
     made = start_embedded(other)
 
     assert catalogs(copied.url) == catalogs(made.url)

@@ -14,7 +14,7 @@ import pytest
 from server_users import put_out
 
 from pgengram.errors import NotReady
-from pgengram.postgres import process_locks, start_embedded, status, system
+from pgengram.postgres import process_locks, server_status, start_embedded, system
 from pgengram.runtime.system import files
 from windows_like import refused
 
@@ -85,8 +85,8 @@ def test_data_lives_in_a_folder_of_any_name_and_its_server_ends_with_its_last_us
 
     store(folder, "CREATE TABLE kept AS SELECT 'Zoë 日本' AS said")
 
-    assert process_locks.is_gone(str(system.home_of(folder)))
-    assert not status(folder).running
+    assert process_locks.has_ended(str(system.home_of(folder)))
+    assert not server_status(folder).running
     assert store(folder, "SELECT said FROM kept") == [("Zoë 日本",)]
 
 
@@ -115,7 +115,7 @@ def test_a_path_that_the_code_page_cannot_hold_is_said_in_its_short_form(
 
     store(narrow, "CREATE TABLE kept AS SELECT 1 AS n")
 
-    assert status(narrow).folder == short / "postgres"
+    assert server_status(narrow).folder == short / "postgres"
     assert (narrow / "postgres" / "cluster" / "PG_VERSION").exists()
     assert store(narrow, "SELECT n FROM kept") == [(1,)]
 
@@ -124,7 +124,7 @@ def test_without_a_short_form_the_data_lies_in_the_common_folder_closed_to_other
     store(narrow, "CREATE TABLE kept AS SELECT 1 AS n")
 
     [place] = (tmp_path / "ProgramData").iterdir()
-    assert status(narrow).folder == place
+    assert server_status(narrow).folder == place
     assert (place / "cluster" / "PG_VERSION").exists()
     if sys.platform != "win32":
         assert place.stat().st_mode & 0o077 == 0

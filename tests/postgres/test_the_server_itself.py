@@ -20,8 +20,8 @@ from pgengram.postgres import (
     binaries,
     find_binaries,
     process_locks,
+    server_status,
     start_embedded,
-    status,
     supervisor,
     system,
 )
@@ -105,7 +105,7 @@ def test_keys_in_our_environment_are_not_passed_on(settled: Path, monkeypatch: p
     monkeypatch.setenv("PGOPTIONS", "")
     server = start_embedded(settled)
 
-    environment = psutil.Process(status(settled).pid).environ()
+    environment = psutil.Process(server_status(settled).pid).environ()
     assert "PATH" in {name.upper() for name in environment}
     assert "secret" not in environment.values()
     server.stop()
@@ -123,19 +123,19 @@ def test_a_machine_that_takes_minutes_to_make_the_data_gets_its_server(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     clock = SimpleNamespace(monotonic=time.monotonic, sleep=time.sleep, time=time.time)
-    initdb = system.run
+    initdb = system.run_program
 
     def slow_initdb(*arguments: Any, **options: Any) -> tuple[int, str]:
         done = initdb(*arguments, **options)
         clock.monotonic = lambda: time.monotonic() + 300
         return done
 
-    monkeypatch.setattr(system, "run", slow_initdb)
+    monkeypatch.setattr(system, "run_program", slow_initdb)
     monkeypatch.setattr(supervisor, "time", clock)
 
     server = start_embedded(folder)
 
-    assert status(folder).running
+    assert server_status(folder).running
     server.stop()
 
 
@@ -190,18 +190,18 @@ def test_the_newest_postgresql_is_found_without_importing_its_carrier() -> None:
 
 
 def test_status_tells_without_touching(folder: Path) -> None:
-    before = status(folder)
+    before = server_status(folder)
     assert (before.initialised, before.running, before.present) == (False, False, 0)
     assert not folder.exists()
 
     database = start_embedded(folder)
-    during = status(folder)
+    during = server_status(folder)
     assert (during.initialised, during.running, during.major, during.present) == (True, True, 18, 1)
     assert 1_000_000 < during.size_bytes < 24_000_000
     assert during.log.exists()
 
     database.stop()
-    after = status(folder)
+    after = server_status(folder)
     assert (after.initialised, after.running, after.pid, after.present) == (True, False, None, 0)
 
 

@@ -22,8 +22,8 @@ from pgengram.postgres import (
     find_binaries,
     new_data,
     process_locks,
+    server_status,
     start_embedded,
-    status,
     supervisor,
     system,
 )
@@ -43,7 +43,7 @@ def test_a_folder_may_have_any_name(tmp_path: Path, name: str) -> None:
         with psycopg.connect(database.url) as connection:
             assert connection.execute("SELECT current_database()").fetchone() == ("pgengram",)
         database.stop()
-        assert not status(folder).running
+        assert not server_status(folder).running
     finally:
         put_out(folder)
 
@@ -55,8 +55,8 @@ def test_a_server_that_was_killed_in_a_long_folder_can_be_stopped_and_leaves_no_
     try:
         database = start_embedded(folder)
         host, _ = process_locks.address(home) or ("", 0)
-        os.kill(status(folder).pid or 0, signal.SIGKILL)
-        until(lambda: process_locks.is_gone(home))
+        os.kill(server_status(folder).pid or 0, signal.SIGKILL)
+        until(lambda: process_locks.has_ended(home))
         database.stop()
 
         assert host
@@ -82,16 +82,16 @@ def test_a_server_that_ends_just_before_it_is_asked_to_has_been_stopped(
 ) -> None:
     server = start_embedded(folder)
     home = str(folder / "postgres")
-    listens = process_locks.listens
+    listens = process_locks.postmaster_listens
 
     def ends_meanwhile(home: str) -> bool:
         heard = listens(home)
-        monkeypatch.setattr(process_locks, "listens", listens)
+        monkeypatch.setattr(process_locks, "postmaster_listens", listens)
         server.stop()
         put_out(folder)
         return heard
 
-    monkeypatch.setattr(process_locks, "listens", ends_meanwhile)
+    monkeypatch.setattr(process_locks, "postmaster_listens", ends_meanwhile)
 
     assert process_locks.stop_server(home)
 
@@ -224,7 +224,7 @@ def test_the_folder_of_another_user_is_refused(folder: Path) -> None:
 def test_run_by_root_the_server_belongs_to_an_unprivileged_user(folder: Path) -> None:
     start_embedded(folder)
 
-    assert os.stat(f"/proc/{status(folder).pid}").st_uid == system.SERVER_UID
+    assert os.stat(f"/proc/{server_status(folder).pid}").st_uid == system.SERVER_UID
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="about root")
@@ -233,12 +233,12 @@ def test_data_that_root_restored_from_a_backup_is_given_to_the_server_again(sett
 
     start_embedded(settled)
 
-    assert status(settled).running
+    assert server_status(settled).running
 
 
 @pytest.mark.skipif(not AS_ROOT, reason="about root")
 def test_a_data_folder_that_a_hook_of_root_made_first_can_be_passed_by_the_server(folder: Path) -> None:
-    local_socket.note(local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(folder)}), "a hook had nobody to ask")
+    local_socket.log_line(local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(folder)}), "a hook had nobody to ask")
 
     assert stat.S_IMODE(folder.stat().st_mode) == 0o711
 
@@ -327,7 +327,7 @@ def test_a_user_without_a_name_gets_a_server(folder: Path) -> None:
 def test_where_initdb_has_to_make_the_data_a_user_without_a_name_is_told_why_it_does_not(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(new_data, "_fits", lambda _: False)
+    monkeypatch.setattr(new_data, "_template_fits", lambda _: False)
     monkeypatch.setattr("pwd.getpwall", list)
     monkeypatch.setattr(system, "owner", lambda _: None)
 

@@ -24,7 +24,7 @@ import psycopg
 from psycopg.conninfo import conninfo_to_dict
 
 from pgengram.errors import NotReady
-from pgengram.postgres import start_embedded, status
+from pgengram.postgres import server_status, start_embedded
 from pgengram.postgres.binaries import find_binaries
 
 WAIT_S = 60
@@ -49,7 +49,7 @@ class Pair:
 
     def kill_primary(self) -> None:
         """End the primary as a power cut would."""
-        pid = status(self.folder / "primary").pid
+        pid = server_status(self.folder / "primary").pid
         assert pid is not None
         os.kill(pid, signal.SIGKILL)
 

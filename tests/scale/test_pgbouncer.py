@@ -159,7 +159,7 @@ def test_a_backup_through_it_is_refused_with_what_to_do_instead(
     pooled: Database, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     with pytest.raises(NotReady, match="pooler") as refused:
-        backup.make(pooled.url, tmp_path_factory.mktemp("backup") / "store.pgengram")
+        backup.write_backup(pooled.url, tmp_path_factory.mktemp("backup") / "store.pgengram")
 
     assert "own address" in refused.value.hint
 

@@ -54,14 +54,14 @@ async def test_common_words_that_only_add_find_what_they_find_when_they_are_look
     words_of_any_share: MemoryManager, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:
     chance, vectors = random.Random(12), np.random.default_rng(12)
-    adding, added = ranking.adding, []
+    adding, added = ranking.adds_only, []
 
     def noted(counts: list[int], weights: list[float]) -> list[bool]:
         adds = adding(counts, weights)
         added.append(any(adds))
         return adds
 
-    monkeypatch.setattr(ranking, "adding", noted)
+    monkeypatch.setattr(ranking, "adds_only", noted)
     for _ in range(25):
         words = chance.sample(list(SHARES), chance.randrange(2, len(SHARES) + 1))
         limit, offset = chance.choice([(10, 0), (25, 10), (50, 120)])

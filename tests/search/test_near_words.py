@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from helpers import call, hits
-from pgengram.search.near_words import nearest, slips_between
+from pgengram.search.near_words import nearest_words, slips_between
 
 NOTES = (
     "The quarrelsome neighbour keeps peacocks.",
@@ -59,4 +59,4 @@ def test_slips_count_alike_from_either_side(one: str, other: str) -> None:
 
 
 def test_beginnings_come_before_parts_and_these_before_slips() -> None:
-    assert nearest("steuer", ["vorsteuer", "steuern", "steurer", "haus"]) == ["steuern", "vorsteuer", "steurer"]
+    assert nearest_words("steuer", ["vorsteuer", "steuern", "steurer", "haus"]) == ["steuern", "vorsteuer", "steurer"]

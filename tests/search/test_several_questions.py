@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from helpers import call, found, remember
-from pgengram.search.results.fusion import fused, parts_of
+from pgengram.search.results.fusion import fused, question_parts
 from pgengram.search.results.hits import Hit, Hits, Match
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
@@ -92,7 +92,7 @@ async def test_a_text_pasted_in_chinese_is_asked_by_its_parts_too(client: Client
 )
 def test_what_asks_in_a_pasted_text_are_the_questions_at_its_end(end: str, asked: str) -> None:
     pasted = "The harbour fair had a band, a raffle and lemonade, and everybody stayed until the lamps went out over the quay and the last boat had left for the island. "
-    weight, first = parts_of(pasted * 6 + end)[0]
+    weight, first = question_parts(pasted * 6 + end)[0]
     assert (weight, first) == (1.0, asked)
 
 

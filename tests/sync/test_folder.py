@@ -298,13 +298,13 @@ async def test_an_erased_namespace_is_erased_on_all_machines(both: Both) -> None
     await laptop.adds(SECRET)
     await all_have_all(both)
     database = laptop.memories.store.database
-    key = await namespaces.find(database, laptop.namespace)
+    key = await namespaces.namespace_key(database, laptop.namespace)
     away = laptop.folder.rename(laptop.folder.with_name("away"))
     with pytest.raises(NotReady, match="would not hear of it"):
         await devices.erase_elsewhere(database, key)
     away.rename(laptop.folder)
     await devices.erase_elsewhere(database, key)
-    await namespaces.erase_namespace(database, laptop.namespace)
+    await namespaces.take_away_namespace(database, laptop.namespace)
     for _ in range(2):
         carry(both)
         await desktop.syncs()

@@ -378,10 +378,10 @@ async def test_metadata_may_be_twenty_deep_and_no_deeper(client: Client) -> None
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), "\ud800"])
 async def test_what_json_cannot_hold_is_refused_in_metadata(value: Any) -> None:
     from pgengram.errors import InvalidInput
-    from pgengram.inputs import checked
+    from pgengram.inputs import validated
 
     with pytest.raises(InvalidInput, match="metadata"):
-        checked(NewMemory, {"content": "x", "metadata": {"deep": [value]}})
+        validated(NewMemory, {"content": "x", "metadata": {"deep": [value]}})
 
 
 @pytest.mark.parametrize("tags", [["Tea", " green "], "Tea, green", "Tea,green,,Tea", '["Tea","green"]'])

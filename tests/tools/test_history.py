@@ -10,7 +10,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import Implementation
 
 from helpers import Answer, Database, Served, call, environment, read, refused, remember
-from pgengram.cli.clients.mcp_client import connected as by_the_cli
+from pgengram.cli.clients.mcp_client import connected_client as by_the_cli
 from pgengram.settings import Settings
 
 

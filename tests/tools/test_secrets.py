@@ -16,7 +16,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import Database, Served, call, connected, database_of, read, refused, remember, said
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 from pgengram.errors import SecretRejected
 from pgengram.inputs import Change, NewMemory
 from pgengram.service import secret_filter
@@ -288,7 +288,9 @@ def test_what_nobody_sees_hides_no_key(name: str, data: st.DataObject) -> None:
 
 
 ANNOUNCING = re.compile("pass|pw|key|token|secret|credential|login|bearer|auth|code|://|@", re.IGNORECASE)
-WORDS = sorted({word for memory in load().memories for word in memory.content.split() if not ANNOUNCING.search(word)})
+WORDS = sorted(
+    {word for memory in load_corpus().memories for word in memory.content.split() if not ANNOUNCING.search(word)}
+)
 HEX = "0123456789abcdef"
 ORDINARY_PIECES = st.one_of(
     st.sampled_from(WORDS),

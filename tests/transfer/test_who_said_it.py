@@ -15,7 +15,7 @@ from pgengram.local.transcripts import read_transcript
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation
-from pgengram.transfer.wrappers import COMMAND, INSIDE, PERSON, spoken
+from pgengram.transfer.wrappers import COMMAND, INSIDE, PERSON, said_by_person
 
 BY_CLIENT = "the client added it to what was said"
 BY_PROGRAM = "another program or agent said it"
@@ -319,7 +319,7 @@ words = st.text(alphabet="abc äß<>/&`~ \n", max_size=60)
 @settings(max_examples=examples(60), deadline=None)
 @given(st.sampled_from(sorted(INSIDE)), words)
 def test_what_a_person_writes_without_a_clients_tags_is_theirs_whole(client: str, text: str) -> None:
-    assert spoken(client, [text]).text == text.strip()
+    assert said_by_person(client, [text]).text == text.strip()
 
 
 @settings(max_examples=examples(60), deadline=None)
@@ -342,8 +342,10 @@ def test_a_wrapper_on_lines_of_its_own_is_cut_out_and_all_else_stays(
     client, tag = wrapper
     lines = [*mine[:place], f"<{tag}>{inner}</{tag}>", *mine[place:]]
 
-    assert spoken(client, ["\n".join(lines)]).text == "\n".join(mine)
-    assert spoken(client, [f"I saw `<{tag}>{inner.replace('`', '')}</{tag}>` there"]).text.startswith("I saw `<")
+    assert said_by_person(client, ["\n".join(lines)]).text == "\n".join(mine)
+    assert said_by_person(client, [f"I saw `<{tag}>{inner.replace('`', '')}</{tag}>` there"]).text.startswith(
+        "I saw `<"
+    )
 
 
 async def test_of_gemini_cli_files_of_a_prompt_thoughts_and_answers_of_tools_are_told_apart(

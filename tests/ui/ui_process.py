@@ -152,7 +152,7 @@ async def fill(settings: Settings) -> dict[str, str]:
         await talk(manager, "Who pays for the **harbour**?", "The city does. " + HOSTILE, "Read 3 files")
         receipt = recall_receipts.Receipt(UUID(ids["stripe"]), 1, 0.91, 14)
         async with manager.store.transaction() as tx:
-            await recall_receipts.add(
+            await recall_receipts.add_receipts(
                 tx, [receipt], **TALK.key, event="prompt", project="harbour", evidence="strong", milliseconds=21
             )
     finally:

@@ -28,7 +28,7 @@ PANELS: Final = {
         "edit": ("commands.memories.writing", "Edit a memory in your editor, or set single fields."),
         "forget": ("commands.memories.writing", "Forget memories (undo with `restore`)."),
         "restore": ("commands.memories.writing", "Restore forgotten memories, or a backup."),
-        "list": ("commands.memories.finding:list_", "List memories, the newest first."),
+        "list": ("commands.memories.finding:list_memories", "List memories, the newest first."),
         "timeline": ("commands.memories.finding", "Show what happened, day by day, latest first."),
         "graph": ("commands.memories.finding", "Draw linked and similar memories as a tree."),
         "recall": ("commands.memories.recalling", "Print what is known about a task, ready for a prompt."),

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import Final
 
-from pgengram.cli.runtime import confirmed, note
+from pgengram.cli.runtime import confirm, print_note
 from pgengram.cli.waiting import end_waiting
 
 
@@ -32,5 +32,5 @@ class TerminalAsker:
         """Show what would be done, and wait for yes or no."""
         if not self._yes and sys.stdin.isatty():
             end_waiting()
-            note(question)
-        return confirmed(self._prompt, yes=self._yes)
+            print_note(question)
+        return confirm(self._prompt, yes=self._yes)

@@ -36,9 +36,9 @@ NAMES_TOOLS: Final = frozenset({"call"})  # commands at which tools are typed by
 SINGULAR: Final = {"tags": "tag", "types": "type", "ids": "id"}  # an option that is repeated has one name
 
 
-def spoken(error: Mapping[str, str], command: Callable[..., Any] | None) -> dict[str, str]:
+def as_typed(error: Mapping[str, str], command: Callable[..., Any] | None) -> dict[str, str]:
     """Return an error of a tool as it is told to whoever typed a command."""
-    names = _typed(command) if command else {}
+    names = _parameter_names(command) if command else {}
 
     def typed(found: re.Match[str]) -> str:
         name = found[1]
@@ -55,15 +55,15 @@ def in_commands(text: str) -> str:
     return text
 
 
-def _typed(command: Callable[..., Any]) -> dict[str, str]:
+def _parameter_names(command: Callable[..., Any]) -> dict[str, str]:
     """Return how a command's parameters are typed, by their names."""
     parameters = inspect.signature(command, eval_str=True).parameters
     infos = {name: getattr(one.annotation, "__metadata__", (None,))[0] for name, one in parameters.items()}
-    options = {name: _option(name, info) for name, info in infos.items() if isinstance(info, OptionInfo)}
+    options = {name: _option_of(name, info) for name, info in infos.items() if isinstance(info, OptionInfo)}
     arguments = {name: info.metavar or name.upper() for name, info in infos.items() if isinstance(info, ArgumentInfo)}
     return options | arguments
 
 
-def _option(name: str, info: OptionInfo) -> str:
+def _option_of(name: str, info: OptionInfo) -> str:
     long = (one for one in info.param_decls or () if one.startswith("--"))
     return next(long, f"--{name.replace('_', '-')}")

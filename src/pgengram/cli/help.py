@@ -35,7 +35,7 @@ class Command(TyperCommand):
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Name arguments as the usage does, and values of options in capitals, where typer writes Python's types."""
-        for title, kind, named in (("Arguments", "argument", _argument), ("Options", "option", _option)):
+        for title, kind, named in (("Arguments", "argument", _argument), ("Options", "option", _option_name)):
             records = [one.get_help_record(ctx) for one in self.get_params(ctx) if one.param_type_name == kind]
             if lines := [(named(name), text) for name, text in filter(None, records)]:
                 with formatter.section(title):
@@ -48,7 +48,7 @@ class Group(TyperGroup):
     def format_commands(self, ctx: Any, formatter: Any) -> None:
         """Write each command with its summary, which goes on below itself where the line is too short."""
         with formatter.section("Commands"):
-            formatter.write_dl([(name, _summary(one.help or "")) for name, one in _commands(self, ctx)])
+            formatter.write_dl([(name, _first_paragraph(one.help or "")) for name, one in _commands(self, ctx)])
 
 
 class Commands(typer.Typer):
@@ -95,10 +95,10 @@ def _argument(name: str) -> str:
     return bare.upper() if bare.isidentifier() or (bare.endswith("…") and bare[:-1].isidentifier()) else bare
 
 
-def _option(name: str) -> str:
+def _option_name(name: str) -> str:
     return PYTHON_TYPE.sub(lambda found: f" {VALUES.get(found[1], found[1])}", name)
 
 
-def _summary(text: str) -> str:
+def _first_paragraph(text: str) -> str:
     """Return the first paragraph of a help on one line."""
     return " ".join(text.partition("\n\n")[0].split())

@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 from rich.tree import Tree
 
-from pgengram.cli.runtime import note, say, screen
+from pgengram.cli.runtime import print_note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
 from pgengram.text.fencing import one_line
@@ -76,7 +76,7 @@ def as_line(value: object) -> str:
     return "" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
 
 
-def kind(hit: Mapping[str, Any]) -> str:
+def kind_of(hit: Mapping[str, Any]) -> str:
     """Return what sort of memory a hit is, as finely as it is known."""
     return str(hit.get("kind") or hit["type"])
 
@@ -86,11 +86,11 @@ def when(hit: Mapping[str, Any]) -> datetime:
     return datetime.fromisoformat(hit.get("occurred_at") or hit["created_at"]).astimezone()
 
 
-def about(hit: Mapping[str, Any]) -> Text:
+def about_hit(hit: Mapping[str, Any]) -> Text:
     """Return the dim line below a memory's text: its kind, when it happened, its tags."""
     tags = [f"#{tag}" for tag in hit.get("tags") or []]
     author = [f"by {hit['author']}"] if hit.get("author") else []
-    return Text(" · ".join([kind(hit), ago(when(hit)), *author, *tags]), style="dim")
+    return Text(" · ".join([kind_of(hit), ago(when(hit)), *author, *tags]), style="dim")
 
 
 def plain_table(title: str = "", *headings: str, header: bool = True) -> Table:
@@ -113,7 +113,7 @@ def print_hits(
         table.add_column(measure, justify="right", no_wrap=True)
     for hit in hits:
         tick = ("✓ ", "green") if hit["id"] == mark else ""
-        says = Text.assemble(tick, one_line(hit["content"]), "\n", about(hit))
+        says = Text.assemble(tick, one_line(hit["content"]), "\n", about_hit(hit))
         values = (of(hit) for of in measures.values())
         shown = ("–" if value is None else f"{value:.2f}" for value in values)
         table.add_row(Text(short(hit["id"]), style="cyan"), says, *shown)
@@ -218,7 +218,7 @@ def say_undo(command: str, *ids: str, option: str = "") -> None:
 
 def print_memory(memory: dict[str, Any]) -> None:
     """Print one whole memory: its text first, then what is known about it, and what was asked for around it."""
-    screen.print(Text.assemble((short(memory["id"]), "cyan"), "  ", about(memory)))
+    screen.print(Text.assemble((short(memory["id"]), "cyan"), "  ", about_hit(memory)))
     say(f"\n{memory['content']}\n")
     table = plain_table(header=False)
     table.add_column(style="dim", no_wrap=True)
@@ -229,7 +229,7 @@ def print_memory(memory: dict[str, Any]) -> None:
     table.add_row("stored", Text(dated(memory["created_at"])))
     table.add_row("id", Text(memory["id"]))
     screen.print(table)
-    _print_around("Links", memory, "relations", _link)
+    _print_around("Links", memory, "relations", _link_text)
     _print_around("Clusters", memory, "clusters", lambda one: Text(f"{one['name']} ({one['strength']:.2f})"))
     _print_around("History", memory, "history", _change)
 
@@ -268,14 +268,14 @@ def _print_around(title: str, memory: dict[str, Any], name: str, line: Callable[
         say(f"  … and {in_all - len(rows):,} more {name}: {MORE[name]}")
 
 
-def _link(one: dict[str, Any]) -> Text:
+def _link_text(one: dict[str, Any]) -> Text:
     arrow = "→" if one["direction"] == "out" else "←"
     return Text.assemble(f"{arrow} {one['type']} ", (short(one["id"]), "cyan"), f" {one_line(one['content'])}")
 
 
 def _change(one: dict[str, Any]) -> Text:
     """Return an entry of a memory's history: what was done, by whom and when, and what differs, word by word."""
-    from pgengram.text.similarity.word_diff import changed
+    from pgengram.text.similarity.word_diff import word_changes
 
     by = f" · {one['actor']}" if one.get("actor") else ""
     text = Text.assemble((f"{one['operation']}", "bold"), (f" · {ago(datetime.fromisoformat(one['at']))}{by}", "dim"))
@@ -283,7 +283,7 @@ def _change(one: dict[str, Any]) -> Text:
         if name not in UNSAID:
             text.append(f"\n{name.replace('_', ' ')}: ", style="dim")
             if len(pair) == 2 and all(isinstance(value, str) for value in pair):
-                for verb, words in changed(*pair):
+                for verb, words in word_changes(*pair):
                     text.append(*_marked(verb, words))
             else:
                 text.append(" → ".join(as_line(value) or "–" for value in pair))
@@ -324,7 +324,7 @@ def rows_table(title: str, rows: Mapping[str, Any], *headings: str) -> Table:
     for heading in headings or ("", ""):
         table.add_column(heading)
     for name, value in rows.items():
-        table.add_row(name, Text(plain(value), justify="right" if is_count(value) else "left"))
+        table.add_row(name, Text(in_cell(value), justify="right" if is_count(value) else "left"))
     return table
 
 
@@ -343,7 +343,7 @@ def is_count(value: object) -> bool:
     return isinstance(value, int) and not isinstance(value, bool)
 
 
-def plain(value: Any) -> str:
+def in_cell(value: Any) -> str:
     """Return a value as it is in a cell of a table."""
     if is_count(value):
         return f"{value:,}"
@@ -356,6 +356,6 @@ def print_errors(results: list[dict[str, Any]]) -> None:
     """Print to standard error what could not be done, and to which memory."""
     for one in results:
         if not one["ok"]:
-            note(f"{one['id']}: {one['error']['message']}")
+            print_note(f"{one['id']}: {one['error']['message']}")
     if any(not one["ok"] and one["error"].get("code") == NotFound.code for one in results):
-        note("`pgengram search` and `pgengram list` show the ids.")
+        print_note("`pgengram search` and `pgengram list` show the ids.")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
-from pgengram.cli.waiting import waiting
+from pgengram.cli.waiting import sign_of_life
 from pgengram.errors import InvalidInput
 from pgengram.runtime import local_socket
 from pgengram.settings import Settings
@@ -75,7 +75,7 @@ def reading(ids: list[str], *, history: bool = False) -> Options:
     return {"ids": ids, "include": ["relations", "clusters", *(["history"] if history else [])]}
 
 
-def adding(content: str, *, pin: bool = False, **described: Any) -> Options:
+def add_arguments(content: str, *, pin: bool = False, **described: Any) -> Options:
     """Return the arguments of create_memory for `add`."""
     return {"content": content, **described, "pinned": pin or None, **ORIGIN}
 
@@ -84,7 +84,7 @@ CALLS: Final[Mapping[str, tuple[str, Callable[..., Options]]]] = {
     "search": ("search_memories", searching),
     "list": ("search_memories", listing),
     "show": ("get_memories", reading),
-    "add": ("create_memory", adding),
+    "add": ("create_memory", add_arguments),
 }
 
 
@@ -95,17 +95,17 @@ def quick(arguments: list[str]) -> int | None:
         The exit code; None where the full command has to do it.
     """
     name, *words = arguments
-    options = _read(OPTIONS[name], words) if name in OPTIONS else None
+    options = _parse_options(OPTIONS[name], words) if name in OPTIONS else None
     try:
-        called = _call(name, options) if options is not None else None
+        called = _request(name, options) if options is not None else None
         if options is None or called is None:
             return None
         settings = Settings.from_environment()
-        answer = _asked(called) if local_socket.SUPPORTED else None
+        answer = _server_answer(called) if local_socket.SUPPORTED else None
     except (InvalidInput, local_socket.Unanswered):
         return None
     if answer is None:
-        return _alone(name, options, called, settings)
+        return _without_server(name, options, called, settings)
     text = answer.get("answer")
     if not isinstance(text, str):  # an error, which changed nothing: the full command says it in its own words
         return None
@@ -114,16 +114,16 @@ def quick(arguments: list[str]) -> int | None:
         from pgengram.cli import runtime
 
         runtime.note_readings(found)
-    return _shown(name, options, found, text)
+    return _print_found(name, options, found, text)
 
 
-def _asked(called: Request) -> dict[str, object] | None:
+def _server_answer(called: Request) -> dict[str, object] | None:
     """Return what a running server answers, None where there is none."""
-    with waiting():
-        return local_socket.ask(local_socket.Endpoints(os.environ), called, ANSWER_S)
+    with sign_of_life():
+        return local_socket.ask_server(local_socket.Endpoints(os.environ), called, ANSWER_S)
 
 
-def _alone(name: str, options: Options, called: Request, settings: Settings) -> int | None:
+def _without_server(name: str, options: Options, called: Request, settings: Settings) -> int | None:
     """Run a command without a server; return None for what the full command has to explain."""
     import atexit
     import gc
@@ -135,7 +135,7 @@ def _alone(name: str, options: Options, called: Request, settings: Settings) -> 
     if settings.data_path.exists():  # a command that is wrong makes no store
         from pgengram.store import ahead
 
-        ahead.begin(settings, embeds=embeds)
+        ahead.start_ahead(settings, embeds=embeds)
     from pydantic import BaseModel
 
     BaseModel.model_config["defer_build"] = True  # a command uses few of the models
@@ -149,7 +149,9 @@ def _alone(name: str, options: Options, called: Request, settings: Settings) -> 
                 answer = await runtime.call_tool(manager, called["call"], called["arguments"])
             except InvalidInput:
                 return None
-            shown = _shown(name, options, answer.model_dump(), answer.model_dump_json(indent=2, exclude_none=True))
+            shown = _print_found(
+                name, options, answer.model_dump(), answer.model_dump_json(indent=2, exclude_none=True)
+            )
             _answer_the_next()
             return shown
 
@@ -163,7 +165,7 @@ def _answer_the_next() -> None:
     if not local_socket.SUPPORTED or not sys.stdin.isatty() or not sys.stdout.isatty():
         return
     with suppress(OSError):  # no room, or a folder of somebody else: the next command takes as long as this one
-        local_socket.start(local_socket.Endpoints(os.environ))
+        local_socket.start_server(local_socket.Endpoints(os.environ))
 
 
 def _end_at_once(codes: list[int]) -> None:
@@ -174,7 +176,7 @@ def _end_at_once(codes: list[int]) -> None:
         os._exit(codes[0])
 
 
-def _call(name: str, options: Options) -> Request | None:
+def _request(name: str, options: Options) -> Request | None:
     """Return the request that a command makes; None for what is typed otherwise than it should be."""
     tool, arguments_of = CALLS[name]
     words = options[WORDS]
@@ -185,7 +187,7 @@ def _call(name: str, options: Options) -> Request | None:
     return {"call": tool, "arguments": {key: value for key, value in given.items() if value is not None}}
 
 
-def _shown(name: str, options: Options, found: Mapping[str, Any], text: str) -> int:
+def _print_found(name: str, options: Options, found: Mapping[str, Any], text: str) -> int:
     """Print an answer, and its text as JSON, as the full command does; return the exit code."""
     if options.get("json"):
         print(text)  # noqa: T201 - as it is
@@ -204,7 +206,7 @@ def _shown(name: str, options: Options, found: Mapping[str, Any], text: str) -> 
     return 1 if found.get("missing") else 0
 
 
-def _read(known: Mapping[str, tuple[str, str]], words: list[str]) -> Options | None:
+def _parse_options(known: Mapping[str, tuple[str, str]], words: list[str]) -> Options | None:
     """Return options by their names and the other words; None for anything that is not plain."""
     found: Options = {WORDS: []}
     rest = iter(words)

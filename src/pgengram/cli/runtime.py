@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, Final, ParamSpec, TypeVar
 from rich.console import Console
 from rich.text import Text
 
-from pgengram.cli.waiting import end_waiting, tell, waiting
+from pgengram.cli.waiting import end_waiting, show_progress, sign_of_life
 from pgengram.errors import InvalidInput, PgengramError
 from pgengram.runtime.context import ACTOR, COMMAND_LINE, PROGRESS
 from pgengram.settings import Settings
@@ -65,11 +65,11 @@ def finished(work: Coroutine[Any, Any, int | None], typed: Callable[..., Any] | 
         with asyncio.Runner(loop_factory=event_loop) as runner:
             return runner.run(work)
     except PgengramError as error:
-        from pgengram.cli.error_words import spoken
+        from pgengram.cli.error_words import as_typed
 
-        return print_error(spoken(error.as_dict(), typed))
+        return print_error(as_typed(error.as_dict(), typed))
     except KeyboardInterrupt:
-        note("Ended by Ctrl+C.")
+        print_note("Ended by Ctrl+C.")
         return INTERRUPTED
     except BrokenPipeError:  # the reader has seen enough, as `head` has
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -84,7 +84,7 @@ def say(text: str) -> None:
     screen.print(text, highlight=False, markup=False, soft_wrap=True)
 
 
-def note(text: str) -> None:
+def print_note(text: str) -> None:
     """Print a text as it is to standard error."""
     notes.print(text, highlight=False, markup=False, soft_wrap=True)
 
@@ -124,7 +124,7 @@ def print_error(error: Mapping[str, str]) -> int:
     end_waiting()
     said = Text.assemble(("Error: ", "bold red"), error["message"], (f" ({error['code']})", "dim"))
     notes.print(said, highlight=False, soft_wrap=True)
-    note(error["hint"])
+    print_note(error["hint"])
     return INVALID if error["code"] == InvalidInput.code else FAILED
 
 
@@ -142,7 +142,7 @@ def note_readings(answer: Mapping[str, Any]) -> None:
 # -- asking ------------------------------------------------------------------------------------------------------------
 
 
-def confirmed(question: str, *, yes: bool = False) -> bool:
+def confirm(question: str, *, yes: bool = False) -> bool:
     """Whether a person says yes to a question, or said --yes; a no is told.
 
     Raises:
@@ -198,7 +198,7 @@ def name_value(argument: str) -> tuple[str, str]:
     return name, value
 
 
-def known(word: str, words: Iterable[str], what: str) -> str:
+def known_word(word: str, words: Iterable[str], what: str) -> str:
     """Return a word that must be one of `words`.
 
     Raises:
@@ -227,11 +227,11 @@ async def opened_manager(*, personal: bool = False) -> AsyncIterator[MemoryManag
     """
     if personal:
         _expect_no_space()
-    with waiting():
+    with sign_of_life():
         from pgengram.service.manager import MemoryManager
 
     ACTOR.set(COMMAND_LINE)
-    PROGRESS.set(tell)
+    PROGRESS.set(show_progress)
     manager = MemoryManager(Settings.from_environment())
     try:
         if name := in_space.get():
@@ -255,7 +255,7 @@ async def opened_spaces(home: MemoryManager) -> AsyncIterator[Spaces]:
 
     managers = SpaceManagers(home)
     try:
-        with waiting():
+        with sign_of_life():
             await home.ready(embeds=False)
         yield Spaces(managers, None)
     finally:
@@ -274,7 +274,7 @@ async def opened_store(settings: Settings | None = None) -> AsyncIterator[Store]
 
     store = Store(settings or Settings.from_environment())
     try:
-        with waiting():
+        with sign_of_life():
             await store.open()
         yield store
     finally:
@@ -291,7 +291,7 @@ async def call_tool(namespace: object, name: str, given: Mapping[str, Any]) -> A
     from pgengram.service.tools import tools_of
 
     [taken] = [Arguments(tool) for tool in tools_of(namespace) if tool.name == name]
-    with waiting():
+    with sign_of_life():
         answer = await taken.read({key: value for key, value in given.items() if value is not None}).run()
     note_readings({"read": answer.read})
     return answer

@@ -44,7 +44,7 @@ _shown: list[Spinner] = []
 
 
 @contextmanager
-def waiting() -> Iterator[None]:
+def sign_of_life() -> Iterator[None]:
     """Show a sign of life while the block is busy, where a person sees it and none is shown yet."""
     if _shown or not sys.stderr.isatty():
         yield
@@ -56,7 +56,7 @@ def waiting() -> Iterator[None]:
         end_waiting()
 
 
-async def tell(message: str) -> None:
+async def show_progress(message: str) -> None:
     """Say beside the sign how far the command is."""
     for one in _shown:
         one.says = message

@@ -12,7 +12,7 @@ from pydantic import BaseModel, BeforeValidator, Field, RootModel
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, NotFound, PgengramError
-from pgengram.inputs import NewMemory, Question, checked
+from pgengram.inputs import NewMemory, Question, validated
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import Tool, tools_of
 from pgengram.text.tags import normalised_tag
@@ -82,7 +82,7 @@ def without_none(fields: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if value is not None}
 
 
-def fitting(found: Found) -> list[dict[str, Any]]:
+def answering_hits(found: Found) -> list[dict[str, Any]]:
     """Return the hits of a search without those that have none of the words of the question and hardly answer it."""
     return [hit for hit in found.results if hit["why"]["words"] or found.is_likely(hit)]
 
@@ -162,11 +162,11 @@ class CompatAdapter:
 
     async def store(self, **fields: Any) -> Any:
         """Store a memory; fields that are None count as left out."""
-        return await self.memory.create_memory(checked(NewMemory, without_none(fields)))
+        return await self.memory.create_memory(validated(NewMemory, without_none(fields)))
 
     async def find(self, **fields: Any) -> Found:
         """Search; fields that are None count as left out."""
-        return await self.memory.search_memories(checked(Question, without_none(fields)))
+        return await self.memory.search_memories(validated(Question, without_none(fields)))
 
     async def whole(self, ids: Iterable[str]) -> list[dict[str, Any]]:
         """Return the memories with these ids whole, those that exist."""

@@ -9,10 +9,10 @@ from pydantic import Field
 
 from pgengram import fields as f
 from pgengram.compat import agi_records as records
-from pgengram.compat.adapter import DIRECTIONS, CompatAdapter, Raw, fitting
+from pgengram.compat.adapter import DIRECTIONS, CompatAdapter, Raw, answering_hits
 from pgengram.compat.agi_records import AnyId, AnyVector, Criteria, HeldFor, Limit, Pruning, Query, Walked
 from pgengram.errors import InvalidInput, NotFound
-from pgengram.inputs import checked
+from pgengram.inputs import validated
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.clusters import MAX_CLUSTERS as MOST_CLUSTERS
@@ -27,7 +27,7 @@ from pgengram.store.assistant.identity import ASPECTS
 from pgengram.store.graph import edges
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories
-from pgengram.views import shown
+from pgengram.views import view_of
 
 Relationship = Literal["causal", "temporal", "semantic", "emotional", "strategic", "consolidation"]
 USUAL_STRENGTH: Final = 0.5
@@ -71,7 +71,7 @@ class Agi(CompatAdapter):
         stored = await self.store(
             type=type, content=content, importance=importance, metadata=metadata, pinned=never, embedding=vector
         )
-        return Raw(records.row_of(stored.memory) | {"typeSpecificData": records.detail_of(stored.memory)})
+        return Raw(records.agi_row(stored.memory) | {"typeSpecificData": records.detail_of(stored.memory)})
 
     @tool(READS, title="Search by similarity")
     async def search_memories_similarity(
@@ -93,7 +93,7 @@ class Agi(CompatAdapter):
         found = await self.find(
             query=query, embedding=vector, mode="semantic", min_similarity=threshold, limit=limit, detail=True
         )
-        return Raw([records.hit_of(hit, "similarity") for hit in found.results])
+        return Raw([records.agi_hit(hit, "similarity") for hit in found.results])
 
     @tool(READS, title="Search by words")
     async def search_memories_text(self, query: Query, limit: Limit = 10) -> Raw:
@@ -101,7 +101,7 @@ class Agi(CompatAdapter):
         INVALID_INPUT.
         """
         found = await self.find(query=query, limit=limit, detail=True)
-        return Raw([records.hit_of(hit, "textRank") for hit in fitting(found)])
+        return Raw([records.agi_hit(hit, "textRank") for hit in answering_hits(found)])
 
     @tool(READS, title="Search by many criteria")
     async def search_memories_advanced(
@@ -118,24 +118,24 @@ class Agi(CompatAdapter):
         types, vector = criteria.memory_types or None, await self._fitting(criteria.embedding)
         asked = {"query": criteria.text_query, "embedding": vector, "type": types, "limit": criteria.limit}
         found = await self.find(**asked, **importance, **period, detail=True)
-        hits = fitting(found) if criteria.text_query and vector is None else found.results
-        return Raw([records.hit_of(hit, "textRank", "similarityScore") for hit in hits])
+        hits = answering_hits(found) if criteria.text_query and vector is None else found.results
+        return Raw([records.agi_hit(hit, "textRank", "similarityScore") for hit in hits])
 
     @tool(READS, title="Read a memory")
     async def get_memory(self, memory_id: AnyId) -> Raw:
         """Read one memory with its type_specific_data, or null; reading counts as an access. Errors: INVALID_INPUT."""
         found = await self._read(memory_id)
-        return Raw(records.row_of(found) | {"type_specific_data": records.detail_of(found)} if found else None)
+        return Raw(records.agi_row(found) | {"type_specific_data": records.detail_of(found)} if found else None)
 
     @tool(READS, title="Read a memory's history")
     async def get_memory_history(self, memory_id: AnyId) -> Raw:
         """Show every change of a memory, newest first; of an unknown one nothing. Errors: INVALID_INPUT."""
         found = await self._read(memory_id, "history") or {}
-        return Raw([records.change_of(change, found["id"]) for change in found.get("history", [])])
+        return Raw([records.agi_change(change, found["id"]) for change in found.get("history", [])])
 
     async def _read(self, memory_id: str, *include: Literal["history"]) -> dict[str, Any] | None:
         """Return a memory whole; of one that was erased its id and history; None for what is not an id of a memory."""
-        if not records.is_id(memory_id):
+        if not records.may_be_id(memory_id):
             return None
         read = await self.memory.get_memories([memory_id], include=list(include))
         return next((dict(one) for one in (*read.memories, *read.missing) if include or one in read.memories), None)
@@ -208,10 +208,12 @@ class Agi(CompatAdapter):
 
     async def _walked(self, memory_id: str, walk: edges.Walk) -> Walked:
         async with self.memory.store.transaction() as tx:
-            there = await memories.resolve(tx, [memory_id] if records.is_id(memory_id) else [])
+            there = await memories.resolve_ids(tx, [memory_id] if records.may_be_id(memory_id) else [])
             paths, _ = await edges.explore(tx, there.ids, walk)
             lines, _ = await edges.between(tx, paths, walk)
-            return Walked(next(iter(there.ids), None), paths, lines, await memories.read(tx, list(paths), None))
+            return Walked(
+                next(iter(there.ids), None), paths, lines, await memories.read_memories(tx, list(paths), None)
+            )
 
     # -- clusters --------------------------------------------------------------------------------------------------
 
@@ -243,7 +245,7 @@ class Agi(CompatAdapter):
         called_up = (await Clusters(self.memory).activate_cluster(cluster_id, context)).memories
         strength = {one["id"]: one["strength"] for one in called_up}
         read = (await self.memory.get_memories(list(strength), touch=False)).memories if strength else []
-        return Raw([records.row_of(one) | {"membershipStrength": strength[one["id"]]} for one in read])
+        return Raw([records.agi_row(one) | {"membershipStrength": strength[one["id"]]} for one in read])
 
     @tool(READS, title="Insights of a cluster")
     async def get_cluster_insights(self, cluster_id: AnyId) -> Raw:
@@ -264,7 +266,7 @@ class Agi(CompatAdapter):
 
     async def _clusters(self, ids: list[str], threshold: float = 1.0) -> list[dict[str, Any]]:
         """Return those clusters that there are, with their insights."""
-        known = [id_ for id_ in ids if records.is_id(id_)]
+        known = [id_ for id_ in ids if records.may_be_id(id_)]
         asked = Clusters(self.memory).get_memory_clusters
         try:
             seen = await asked(known, insights=True, members=MOST_MEMBERS, similar_threshold=threshold)
@@ -308,7 +310,7 @@ class Agi(CompatAdapter):
         DATABASE_ERROR.
         """
         cleared = await working.clear(self.memory.store)
-        rows = [(shown(one.row, WORKING_FIELDS), str(one.kept_as) if one.kept_as else None) for one in cleared]
+        rows = [(view_of(one.row, WORKING_FIELDS), str(one.kept_as) if one.kept_as else None) for one in cleared]
         return Raw([records.held_of(row) | {"keptAs": kept_as} for row, kept_as in rows])
 
     @tool(CHANGES, title="Consolidate working memory")
@@ -324,7 +326,7 @@ class Agi(CompatAdapter):
         new = Consolidation(
             ids=working_memory_ids, content=consolidated_content, embedding=await self._fitting(consolidated_embedding)
         )
-        return Raw(records.row_of((await Working(self.memory).consolidate_working_memory(new)).memory))
+        return Raw(records.agi_row((await Working(self.memory).consolidate_working_memory(new)).memory))
 
     # -- identity and health ---------------------------------------------------------------------------------------
 
@@ -332,7 +334,9 @@ class Agi(CompatAdapter):
     async def get_identity_core(self) -> Raw:
         """Show the newest identity, or null while none is recorded. Errors: DATABASE_ERROR."""
         identity = (await Identity(self.memory).get_identity_core()).identity
-        return Raw(None if identity is None else records.picked(identity, ("id", *ASPECTS, "core_memory_clusters")))
+        return Raw(
+            None if identity is None else records.camel_columns(identity, ("id", *ASPECTS, "core_memory_clusters"))
+        )
 
     @tool(READS, title="Worldview")
     async def get_worldview(self) -> Raw:
@@ -372,7 +376,7 @@ class Agi(CompatAdapter):
         """Permanently remove archived memories: the first call shows them and gives a confirm_token, the second one
         with it acts. criteria: {max_age, min_importance, max_access_count}. Errors: CONFIRM_REQUIRED, CONFLICT.
         """
-        which = criteria or checked(Pruning, {})
+        which = criteria or validated(Pruning, {})
         tidied = await Maintenance(self.memory).tidy_memories(
             "prune", None, confirm_token, which.max_age, which.min_importance, which.max_access_count
         )

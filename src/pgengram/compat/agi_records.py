@@ -17,7 +17,7 @@ from pgengram.inputs import Request
 from pgengram.service.toolsets.tidy_request import Tidied
 from pgengram.store.connection.database import Row
 from pgengram.store.graph import edges
-from pgengram.views import shown
+from pgengram.views import view_of
 
 AnyVector = Annotated[list[float], Field(description="Used where it has this store's length, else made from the text.")]
 AnyId = Annotated[str, BeforeValidator(f.bare_id), Field(max_length=64, description="An id.")]  # unknown: nothing
@@ -75,7 +75,7 @@ def camel(row: Mapping[str, Any]) -> dict[str, Any]:
     return {re.sub(r"_(\w)", lambda match: match[1].upper(), name): value for name, value in row.items()}
 
 
-def picked(row: Mapping[str, Any], names: Iterable[str], **renamed: str) -> dict[str, Any]:
+def camel_columns(row: Mapping[str, Any], names: Iterable[str], **renamed: str) -> dict[str, Any]:
     """Return columns of a row in camel case, null where the row has none; `renamed` gives our name for theirs."""
     return {**camel({name: row.get(name) for name in names}), **{new: row.get(old) for new, old in renamed.items()}}
 
@@ -84,10 +84,10 @@ def short_row(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a memory as the searches list it."""
     names = ("id", "type", "content", "importance", "created_at")
     counted = {"accessCount": memory.get("access_count", 0), "relevanceScore": memory.get("relevance", 0.0)}
-    return picked(memory, names) | counted
+    return camel_columns(memory, names) | counted
 
 
-def row_of(memory: Mapping[str, Any]) -> dict[str, Any]:
+def agi_row(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a memory as a row of the memories table, without its vector."""
     half_life = memory.get("half_life_days")
     return {
@@ -103,10 +103,13 @@ def row_of(memory: Mapping[str, Any]) -> dict[str, Any]:
 def detail_of(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return the detail of a memory as the row of its type's own table."""
     counted = ("success_rate",) if memory["type"] == "procedural" else ()
-    return {"memoryId": memory["id"], **picked(memory["detail"], (*DETAILS[memory["type"]].model_fields, *counted))}
+    return {
+        "memoryId": memory["id"],
+        **camel_columns(memory["detail"], (*DETAILS[memory["type"]].model_fields, *counted)),
+    }
 
 
-def hit_of(hit: Mapping[str, Any], *parts: str) -> dict[str, Any]:
+def agi_hit(hit: Mapping[str, Any], *parts: str) -> dict[str, Any]:
     """Return a search hit as a row, with these parts of its score; 0 where a part was not looked at."""
     why = hit.get("why") or {}
     names = {"similarity": "similarity", "similarityScore": "similarity", "textRank": "words"}
@@ -116,7 +119,7 @@ def hit_of(hit: Mapping[str, Any], *parts: str) -> dict[str, Any]:
 def edge_of(edge: Mapping[str, Any], start: UUID) -> dict[str, Any]:
     """Return an edge as seen from one of its ends."""
     outgoing = edge["from_id"] == start
-    row = shown({**edge, "id": uuid5(edge["from_id"], f"{edge['to_id']} {edge['type']}")}, ("strength", "created_at"))
+    row = view_of({**edge, "id": uuid5(edge["from_id"], f"{edge['to_id']} {edge['type']}")}, ("strength", "created_at"))
     return {
         **camel(row),
         "fromMemoryId": str(edge["from_id"]),
@@ -136,14 +139,16 @@ def cluster_of(cluster: Mapping[str, Any]) -> dict[str, Any]:
     renamed = {"clusterType": "type", "importanceScore": "importance", "lastActivated": "last_activated_at"}
     nowhere = dict.fromkeys(("coherenceScore", "worldviewAlignment"))
     members = {"memoryCount": cluster.get("memory_count", 0), "memoryIds": cluster.get("memory_ids", [])}
-    return picked(cluster, CLUSTER, **renamed) | {"keywords": cluster.get("keywords", [])} | nowhere | members
+    return camel_columns(cluster, CLUSTER, **renamed) | {"keywords": cluster.get("keywords", [])} | nowhere | members
 
 
 def insights_of(cluster: Mapping[str, Any]) -> dict[str, Any]:
     """Return a cluster with numbers about its members."""
     seen = cluster["insights"]
     averages = {"avgImportance": "average_importance", "avgMembershipStrength": "average_strength"}
-    numbers = picked(seen, ("total_memories", "recent_memories"), lastMemoryAccess="last_accessed_at", **averages)
+    numbers = camel_columns(
+        seen, ("total_memories", "recent_memories"), lastMemoryAccess="last_accessed_at", **averages
+    )
     return cluster_of(cluster) | numbers | {"memoryTypes": list(seen["types"])}
 
 
@@ -155,11 +160,11 @@ def snake(row: Mapping[str, Any]) -> dict[str, Any]:
 def theme_of(theme: Mapping[str, Any]) -> dict[str, Any]:
     """Return a cluster that was called up lately as a theme."""
     together = [other["id"] for other in theme["associated_themes"]] or None
-    found = picked(theme, ("emotional_signature", "recent_activations"), theme="name")
+    found = camel_columns(theme, ("emotional_signature", "recent_activations"), theme="name")
     return found | {"keywords": theme.get("keywords", []), "associatedThemes": together}
 
 
-def change_of(change: Mapping[str, Any], memory_id: str) -> dict[str, Any]:
+def agi_change(change: Mapping[str, Any], memory_id: str) -> dict[str, Any]:
     """Return an entry of a history as a row of memory_changes."""
     values = {name: pair for name, pair in change.get("changes", {}).items() if len(pair) == 2}
     words = {"consolidate": "consolidation", "archive": "archival", "erase": "deletion"}
@@ -180,22 +185,24 @@ BELIEF: Final = (
 
 def belief_of(belief: Mapping[str, Any]) -> dict[str, Any]:
     """Return a belief as a row of worldview_primitives; what is kept in its details has its columns again."""
-    own = picked(belief, ("id", "category", "belief", "confidence", "emotional_valence"), stabilityScore="stability")
-    return own | picked(belief.get("details", {}), BELIEF)
+    own = camel_columns(
+        belief, ("id", "category", "belief", "confidence", "emotional_valence"), stabilityScore="stability"
+    )
+    return own | camel_columns(belief.get("details", {}), BELIEF)
 
 
 def tidied_of(tidied: Tidied) -> dict[str, Any] | list[dict[str, Any]]:
     """Return the memories that were archived or removed, or what a yes is needed for."""
     if tidied.confirm_token:
         return tidied.model_dump(mode="json", exclude_none=True)
-    return [{**picked(row, ("content", "type")), "id": str(row["id"])} for row in tidied.before]
+    return [{**camel_columns(row, ("content", "type")), "id": str(row["id"])} for row in tidied.before]
 
 
-def is_id(given: str) -> bool:
+def may_be_id(given: str) -> bool:
     """Whether a text can be the id of something, or the end of one."""
     return re.fullmatch(r"[0-9a-f]{8,32}", given.replace("-", "").lower()) is not None
 
 
 def held_of(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a working memory as a row."""
-    return picked(memory, ("id", "content", "created_at"), expiry="expires_at")
+    return camel_columns(memory, ("id", "content", "created_at"), expiry="expires_at")

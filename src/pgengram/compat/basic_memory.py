@@ -13,7 +13,7 @@ from pydantic import Field
 from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw
 from pgengram.errors import Conflict, InvalidInput, NotFound
-from pgengram.inputs import Change, checked
+from pgengram.inputs import Change, validated
 from pgengram.runtime.clock import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
@@ -77,7 +77,7 @@ class BasicMemory(CompatAdapter):
                 "metadata": fields,
                 **({"tags": tags} if tags else {}),
             }
-            memory = (await self.memory.update_memory(checked(Change, change))).memory
+            memory = (await self.memory.update_memory(validated(Change, change))).memory
         else:
             folder = directory.strip("/") or None
             named = {"project": project, "collection": folder, "tags": tags, "dedup_policy": "insert"}
@@ -95,7 +95,7 @@ class BasicMemory(CompatAdapter):
         [memory] = (await self.memory.get_memories([str(found["id"])])).memories
         if output_format == "text":
             return Raw(memory["content"])
-        return Raw({**_row(memory), "content": memory["content"], "tags": memory.get("tags", [])})
+        return Raw({**_result_row(memory), "content": memory["content"], "tags": memory.get("tags", [])})
 
     @tool(CHANGES, title="Edit a note")
     async def edit_note(
@@ -118,7 +118,7 @@ class BasicMemory(CompatAdapter):
             after = _with_section(before, section, content)
         else:
             after = f"{before}\n{content}" if operation == "append" else f"{content}\n{before}"
-        updated = await self.memory.update_memory(checked(Change, {"id": str(found["id"]), "content": after}))
+        updated = await self.memory.update_memory(validated(Change, {"id": str(found["id"]), "content": after}))
         await self._link(found["id"], after, project)
         return _answer(output_format, updated.memory, "updated", f"# Edited note ({operation})")
 
@@ -136,7 +136,7 @@ class BasicMemory(CompatAdapter):
         fields = {"permalink": permalink(folder, name.removesuffix(".md"))}
         moved = {"collection": folder} if folder else {"clear": ["collection"]}
         change = {"id": str(found["id"]), "metadata": fields, **moved}
-        updated = await self.memory.update_memory(checked(Change, change))
+        updated = await self.memory.update_memory(validated(Change, change))
         return _answer(output_format, updated.memory, "moved", "# Moved note")
 
     @tool(REMOVES, title="Delete a note")
@@ -161,10 +161,10 @@ class BasicMemory(CompatAdapter):
         after_date: Annotated[str, f.Text, Field(max_length=64)] = "",
     ) -> Raw:
         """Find notes by meaning and words, best first; without a query the newest. Errors: INVALID_INPUT."""
-        asked = {"query": query, "project": project, "tags": tags or None, "since": _moment(after_date)}
+        asked = {"query": query, "project": project, "tags": tags or None, "since": _since(after_date)}
         found = await self.find(limit=page_size, offset=(page - 1) * page_size, detail=True, **asked)
         results = [
-            {**_row(hit), "type": "entity", "content": hit["content"], "score": hit.get("score", 0.0)}
+            {**_result_row(hit), "type": "entity", "content": hit["content"], "score": hit.get("score", 0.0)}
             for hit in found.results
         ]
         return Raw({"results": results, "current_page": page, "page_size": page_size})
@@ -178,9 +178,11 @@ class BasicMemory(CompatAdapter):
         page_size: Size = 10,
     ) -> Raw:
         """List what was written or changed lately, newest first. Errors: INVALID_INPUT."""
-        asked = {"project": project, "since": _moment(timeframe), "sort": "updated"}
+        asked = {"project": project, "since": _since(timeframe), "sort": "updated"}
         found = await self.find(limit=page_size, offset=(page - 1) * page_size, detail=True, **asked)
-        return Raw([{**_row(hit), "type": "entity", "updated_at": hit.get("updated_at")} for hit in found.results])
+        return Raw(
+            [{**_result_row(hit), "type": "entity", "updated_at": hit.get("updated_at")} for hit in found.results]
+        )
 
     async def _found(self, identifier: str, project: str | None) -> Row | None:
         name = re.sub(r"^memory://", "", identifier.strip()).removesuffix(".md").strip("/")
@@ -199,7 +201,7 @@ class BasicMemory(CompatAdapter):
             for type_, name in Note.parsed(content).links:
                 target = await _find(tx, name, project)
                 if target is not None and target["id"] != id_:
-                    await edges.link(tx, id_, target["id"], type_, 1.0, {})
+                    await edges.store_link(tx, id_, target["id"], type_, 1.0, {})
 
 
 async def _find(tx: Transaction, name: str, project: str | None) -> Row | None:
@@ -212,7 +214,7 @@ def permalink(directory: str, title: str) -> str:
     return "/".join(slug(part, ALL_OF_IT) for part in parts)
 
 
-def _row(memory: Mapping[str, Any]) -> dict[str, Any]:
+def _result_row(memory: Mapping[str, Any]) -> dict[str, Any]:
     metadata = memory.get("metadata") or {}
     title = metadata.get("title") or memory["content"].split("\n", 1)[0].lstrip("# ")[:80]
     place = metadata.get("permalink") or memory["id"]
@@ -225,7 +227,7 @@ def _row(memory: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _answer(output_format: Format, memory: Mapping[str, Any], action: str, heading: str) -> Raw:
-    row = _row(memory)
+    row = _result_row(memory)
     if output_format == "json":
         return Raw({**row, "action": action})
     return Raw("\n".join([heading, *(f"{name}: {row[name]}" for name in ("file_path", "permalink"))]))
@@ -258,7 +260,7 @@ def _with_section(text: str, heading: str | None, content: str) -> str:
     return f"{text}\n"[: found.end()] + f"{content.strip()}\n{kept}".rstrip() + "\n"
 
 
-def _moment(given: str) -> datetime | None:
+def _since(given: str) -> datetime | None:
     if not given.strip():
         return None
     found = read_moment(given, here())

@@ -14,14 +14,14 @@ from pgengram.compat.adapter import (
     OneToTen,
     Raw,
     TagText,
-    fitting,
+    answering_hits,
     number_of,
     refuse_missing,
     share_of,
     ten_of,
     without_none,
 )
-from pgengram.inputs import Change, checked
+from pgengram.inputs import Change, validated
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.counts import NONE_GIVEN
 from pgengram.service.toolsets.maintenance import MAX_TAGS, Maintenance
@@ -75,7 +75,7 @@ class Crow(CompatAdapter):
         Use for what will matter in later sessions; to change one use crow_update_memory. The same told again is stored
         once. A search looks at the first 16,000 characters. Errors: INVALID_INPUT, SECRET_REJECTED.
         """
-        begins, rest = _parts(content)
+        begins, rest = _content_and_rest(content)
         kept = {"context": context, REST: rest}
         stored = await self.store(
             content=begins,
@@ -83,11 +83,11 @@ class Crow(CompatAdapter):
             source=source,
             importance=share_of(importance),
             metadata={name: text for name, text in kept.items() if text} or None,
-            project=_project(project_id),
+            project=_project_name(project_id),
             source_provider=instance_id,
             **_stored_as(category),
         )
-        return Raw({"id": number_of(stored.memory_id), "message": stored.message, "memory": entry(stored.memory)})
+        return Raw({"id": number_of(stored.memory_id), "message": stored.message, "memory": crow_entry(stored.memory)})
 
     @tool(READS, title="Search memories")
     async def crow_search_memories(
@@ -106,9 +106,9 @@ class Crow(CompatAdapter):
         Use before you say that you do not know; by a whole situation use crow_recall_by_context. Any punctuation is
         allowed. Errors: INVALID_INPUT.
         """
-        which = _which(category, tags, min_importance, project_id, instance_id)
+        which = _crow_filters(category, tags, min_importance, project_id, instance_id)
         found = await self.find(query=query, limit=limit, mode=None if semantic else "text", **which, detail=True)
-        return _hits_answer(fitting(found), "No memories found matching that query.")
+        return _hits_answer(answering_hits(found), "No memories found matching that query.")
 
     @tool(READS, title="Recall by context")
     async def crow_recall_by_context(
@@ -124,9 +124,9 @@ class Crow(CompatAdapter):
         Use at the start of a task with its topic; for words and filters use crow_search_memories. Errors:
         INVALID_INPUT.
         """
-        which = _which(None, [], None, project_id, instance_id)
+        which = _crow_filters(None, [], None, project_id, instance_id)
         found = await self.find(query=context, limit=min(2 * limit, f.MAX_LIMIT), **which, detail=True)
-        wanted = [hit for hit in fitting(found) if include_maker_lab or hit.get("source") != MAKER_LAB]
+        wanted = [hit for hit in answering_hits(found) if include_maker_lab or hit.get("source") != MAKER_LAB]
         return _hits_answer(wanted[:limit], "No relevant memories found for this context.")
 
     @tool(READS, title="List memories")
@@ -146,7 +146,7 @@ class Crow(CompatAdapter):
         """List memories, filtered and sorted, highest or newest first; to find one by content use crow_search_memories.
         Errors: INVALID_INPUT.
         """
-        which = _which(category, [*tags, *tag], min_importance, project_id, instance_id)
+        which = _crow_filters(category, [*tags, *tag], min_importance, project_id, instance_id)
         found = await self.find(limit=limit, offset=offset, sort=SORTS[sort_by or sort], **which, detail=True)
         return _hits_answer(found.results, "No memories found with those filters.")
 
@@ -163,7 +163,7 @@ class Crow(CompatAdapter):
         """Change the content, category, tags, importance or context of a memory; to remove it use crow_delete_memory.
         Errors: INVALID_INPUT, NOT_FOUND.
         """
-        begins, rest = (None, None) if content is None else _parts(content)
+        begins, rest = (None, None) if content is None else _content_and_rest(content)
         given = {"content": begins, "tags": tags, "importance": share_of(importance)}
         metadata = ({} if context is None else {"context": context or None}) | (
             {} if content is None else {REST: rest or None}
@@ -172,8 +172,10 @@ class Crow(CompatAdapter):
         if category is not None:
             named = _stored_as(category)
             change |= {**named, "clear": [name for name in ("kind", "collection") if name not in named]}
-        updated = await self.memory.update_memory(checked(Change, change))
-        return Raw({"id": number_of(updated.memory_id), "message": updated.message, "memory": entry(updated.memory)})
+        updated = await self.memory.update_memory(validated(Change, change))
+        return Raw(
+            {"id": number_of(updated.memory_id), "message": updated.message, "memory": crow_entry(updated.memory)}
+        )
 
     @tool(REMOVES, title="Delete a memory")
     async def crow_delete_memory(
@@ -213,7 +215,7 @@ class Crow(CompatAdapter):
         )
 
 
-def _parts(content: str) -> tuple[str, str]:
+def _content_and_rest(content: str) -> tuple[str, str]:
     """Return what a memory's text may hold of a content, and the rest of it, which begins at a word."""
     if len(content) <= f.MAX_CONTENT:
         return content, ""
@@ -227,11 +229,11 @@ def _stored_as(category: str) -> dict[str, str]:
     return {"kind": category.lower()} if category.lower() in f.KINDS else {"collection": category}
 
 
-def _project(project_id: int | str | None) -> str | None:
+def _project_name(project_id: int | str | None) -> str | None:
     return None if project_id is None else str(project_id)
 
 
-def _which(
+def _crow_filters(
     category: str | None, tags: list[str], least: float | None, project_id: int | str | None, instance_id: str | None
 ) -> dict[str, Any]:
     """Return filters under the manager's names; a memory without a kind and a collection has its type as category."""
@@ -241,7 +243,7 @@ def _which(
     return {
         "tags": tags or None,
         "min_importance": share_of(least),
-        "project": _project(project_id),
+        "project": _project_name(project_id),
         "source_provider": instance_id,
         **{name: [word] if name in ("kind", "type") else word for name, word in named.items()},
     }
@@ -250,10 +252,10 @@ def _which(
 def _hits_answer(hits: list[dict[str, Any]], nothing: str) -> Raw:
     """Return hits as memories, or say that there are none."""
     message = {} if hits else {"message": nothing}
-    return Raw({"memories": [entry(hit) for hit in hits], "count": len(hits), **message})
+    return Raw({"memories": [crow_entry(hit) for hit in hits], "count": len(hits), **message})
 
 
-def entry(memory: dict[str, Any]) -> dict[str, Any]:
+def crow_entry(memory: dict[str, Any]) -> dict[str, Any]:
     """Return a memory under Crow's names."""
     names = {
         "source": "source", "instance_id": "source_provider", "created_at": "created_at", "updated_at": "updated_at",

@@ -111,7 +111,7 @@ class McpMemory(CompatAdapter):
             for one in relations:
                 ends = graph.entity(one.from_), graph.entity(one.to)
                 properties = {"relation_type": one.relationType}
-                if await edges.link(tx, *ends, one.relationType, 1.0, properties):
+                if await edges.store_link(tx, *ends, one.relationType, 1.0, properties):
                     created.append(one.model_dump(by_alias=True))
         return Raw(created)
 
@@ -216,7 +216,7 @@ class McpMemory(CompatAdapter):
             async with self.memory.store.transaction() as tx:
                 for (name, _, text), id_ in zip(batch, ids, strict=True):
                     if text is not None:
-                        await edges.link(tx, id_, known[name], ABOUT, 1.0, {})
+                        await edges.store_link(tx, id_, known[name], ABOUT, 1.0, {})
 
     async def _forget(self, ids: Sequence[UUID]) -> None:
         for start in range(0, len(ids), FREELY):

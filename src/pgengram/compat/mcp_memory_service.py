@@ -11,7 +11,7 @@ from pydantic import ConfigDict, Field
 from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw, refuse_missing, without_none
 from pgengram.errors import InvalidInput
-from pgengram.inputs import Change, Request, checked
+from pgengram.inputs import Change, Request, validated
 from pgengram.runtime.clock import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.manager import FREELY
@@ -68,12 +68,12 @@ class McpMemoryService(CompatAdapter):
             content=content,
             tags=given.tags,
             session_id=conversation_id,
-            metadata={**(given.model_extra or {}), **_kept(given.type)},
+            metadata={**(given.model_extra or {}), **_type_as_metadata(given.type)},
             dedup_policy="insert" if conversation_id else "skip_if_near",
             **_kind(given.type),
         )
         message = "Memory stored successfully" if stored.created else "Duplicate content detected"
-        return Raw({"success": stored.created, "message": message, **row_of(stored.memory)})
+        return Raw({"success": stored.created, "message": message, **service_row(stored.memory)})
 
     @tool(READS, title="Search memories")
     async def memory_search(
@@ -98,10 +98,10 @@ class McpMemoryService(CompatAdapter):
             limit=limit,
             max_chars=max_response_chars,
             detail=True,
-            **_which(tags, tag_match, time_expr, after, before),
+            **_service_filters(tags, tag_match, time_expr, after, before),
         )
         memories = [
-            row_of(hit) | {"relevance_score": (hit.get("why") or {}).get("similarity")} for hit in found.results
+            service_row(hit) | {"relevance_score": (hit.get("why") or {}).get("similarity")} for hit in found.results
         ]
         return Raw({"memories": memories, "total": len(memories), "query": query, "mode": mode})
 
@@ -115,12 +115,12 @@ class McpMemoryService(CompatAdapter):
         memory_type: f.Kind | None = None,
     ) -> Raw:
         """List memories, newest first, a page at a time; to find one use memory_search. Errors: INVALID_INPUT."""
-        which = {**_which(tags, tag_match), "kind": memory_type and [memory_type]}
+        which = {**_service_filters(tags, tag_match), "kind": memory_type and [memory_type]}
         found = await self.find(limit=page_size, offset=(page - 1) * page_size, detail=True, **which)
         total = (await self.find(count_only=True, **which)).total or 0
         return Raw(
             {
-                "memories": [row_of(one) for one in found.results],
+                "memories": [service_row(one) for one in found.results],
                 "page": page,
                 "page_size": page_size,
                 "total": total,
@@ -145,14 +145,14 @@ class McpMemoryService(CompatAdapter):
         if content_hash is not None:
             ids = [content_hash]
         elif tags or before or after:
-            ids = await self._matching(_which(tags, tag_match, "", after, before))
+            ids = await self._matching(_service_filters(tags, tag_match, "", after, before))
         else:
             raise InvalidInput("No filter given.", "Give content_hash, tags, before or after.")
         gone: list[str] = []
         for start in range(0, len(ids), FREELY):
             forgotten = await self.memory.forget_memories(ids[start : start + FREELY], dry_run=dry_run)
             refuse_missing(forgotten.results, number=str)
-            gone += [_hash(one["id"]) for one in forgotten.results]
+            gone += [_content_hash(one["id"]) for one in forgotten.results]
         return Raw({"success": True, "deleted_count": len(gone), "deleted_hashes": gone, "dry_run": dry_run})
 
     async def _matching(self, which: Mapping[str, Any]) -> list[str]:
@@ -170,11 +170,11 @@ class McpMemoryService(CompatAdapter):
         """Change the tags, type, metadata or content of a memory; the times are kept. Errors: INVALID_INPUT,
         NOT_FOUND.
         """
-        metadata = {**updates.metadata, **(updates.model_extra or {}), **_kept(updates.memory_type)}
+        metadata = {**updates.metadata, **(updates.model_extra or {}), **_type_as_metadata(updates.memory_type)}
         given = {"content": updates.content, "tags": updates.tags, "metadata": metadata or None}
         change = without_none(given) | _kind(updates.memory_type)
-        updated = await self.memory.update_memory(checked(Change, {"id": content_hash, **change}))
-        return Raw({"success": True, "message": updated.message, **row_of(updated.memory)})
+        updated = await self.memory.update_memory(validated(Change, {"id": content_hash, **change}))
+        return Raw({"success": True, "message": updated.message, **service_row(updated.memory)})
 
     @tool(READS, title="Health of memory")
     async def memory_health(self) -> Raw:
@@ -185,7 +185,7 @@ class McpMemoryService(CompatAdapter):
         return Raw({"status": "healthy", "statistics": found, "embedding": counted.model_dump(mode="json")["vectors"]})
 
 
-def row_of(memory: Mapping[str, Any]) -> dict[str, Any]:
+def service_row(memory: Mapping[str, Any]) -> dict[str, Any]:
     """Return a memory under the service's names."""
     metadata = dict(memory.get("metadata") or {})
     type_ = memory.get("kind") or metadata.pop("memory_type", None)
@@ -193,7 +193,7 @@ def row_of(memory: Mapping[str, Any]) -> dict[str, Any]:
     changed = datetime.fromisoformat(memory.get("updated_at", memory["created_at"]))
     return {
         "content": memory["content"],
-        "content_hash": _hash(memory["id"]),
+        "content_hash": _content_hash(memory["id"]),
         "tags": memory.get("tags", []),
         "memory_type": type_,
         "metadata": metadata,
@@ -204,7 +204,7 @@ def row_of(memory: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _hash(memory_id: str) -> str:
+def _content_hash(memory_id: str) -> str:
     return memory_id.replace("-", "")
 
 
@@ -213,22 +213,24 @@ def _kind(type_: str | None) -> dict[str, str]:
     return {"kind": type_.lower()} if type_ and type_.lower() in f.KINDS else {}
 
 
-def _kept(type_: str | None) -> dict[str, str]:
+def _type_as_metadata(type_: str | None) -> dict[str, str]:
     """Return a type that is not a kind as metadata."""
     return {"memory_type": type_} if type_ and not _kind(type_) else {}
 
 
-def _which(tags: list[str], match: str, expression: str = "", after: str = "", before: str = "") -> dict[str, Any]:
+def _service_filters(
+    tags: list[str], match: str, expression: str = "", after: str = "", before: str = ""
+) -> dict[str, Any]:
     """Return filters under the manager's names."""
     return {
         "tags": tags or None,
         "tags_match": match,
-        "since": _moment("after", after or expression, end=False),
-        "until": _moment("before", before or expression, end=bool(expression and not before)),
+        "since": _bound("after", after or expression, end=False),
+        "until": _bound("before", before or expression, end=bool(expression and not before)),
     }
 
 
-def _moment(name: str, given: str, *, end: bool) -> datetime | None:
+def _bound(name: str, given: str, *, end: bool) -> datetime | None:
     if not given.strip():
         return None
     found = read_moment(given, here(), end=end)

@@ -15,7 +15,7 @@ from pgengram.compat.adapter import (
     CompatAdapter,
     NumericId,
     Raw,
-    fitting,
+    answering_hits,
     number_of,
     refuse_missing,
     without_none,
@@ -35,7 +35,7 @@ from pgengram.compat.ownsona_records import (
 )
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ids import BEFORE_ALL
-from pgengram.inputs import Change, NewMemory, Question, checked
+from pgengram.inputs import Change, NewMemory, Question, validated
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.counts import NONE_GIVEN
 from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Maintenance
@@ -67,7 +67,7 @@ class Ownsona(CompatAdapter):
         about near-duplicates: ask stores and reports them, skip_if_near gives the one that is there, insert does not
         look. Errors: INVALID_INPUT, SECRET_REJECTED, EMBEDDING_ERROR, DATABASE_ERROR.
         """
-        stored = await self.memory.create_memory(checked(NewMemory, records.memory_fields(fact)))
+        stored = await self.memory.create_memory(validated(NewMemory, records.memory_fields(fact)))
         [answer] = await self._remembered([stored.model_dump()])
         return Raw(answer)
 
@@ -85,7 +85,7 @@ class Ownsona(CompatAdapter):
         usual = {"source_provider": source_provider, "dedup_policy": dedup_policy}
         results, facts = records.each(
             items,
-            lambda item: records.memory_fields(checked(Fact, {**usual, **item} if isinstance(item, dict) else item)),
+            lambda item: records.memory_fields(validated(Fact, {**usual, **item} if isinstance(item, dict) else item)),
         )
         if facts:
             stored = await self.memory.create_memories([*facts.values()])
@@ -123,7 +123,7 @@ class Ownsona(CompatAdapter):
     async def _facts(self, ids: Iterable[str]) -> dict[str, dict[str, Any]]:
         """Return facts whole by the ids of their memories; looking at them is not a use of them."""
         async with self.memory.store.transaction() as tx:
-            rows = await memories.read(tx, [UUID(id_) for id_ in dict.fromkeys(ids)], None)
+            rows = await memories.read_memories(tx, [UUID(id_) for id_ in dict.fromkeys(ids)], None)
         return {str(id_): records.fact_of(memory_view(row)) for id_, row in rows.items()}
 
     @tool(READS, title="Recall facts")
@@ -167,7 +167,7 @@ class Ownsona(CompatAdapter):
         """
         found = await self._recalled(Recalling(query=user_prompt, limit=limit, min_score=min_score, tags=tags))
         facts: list[str] = []
-        for hit in fitting(found) if min_score is None else found.results:
+        for hit in answering_hits(found) if min_score is None else found.results:
             more = [*facts, records.fact_line(hit["content"])]
             if facts and len(records.envelope(more, user_prompt)) > max_chars:
                 break
@@ -194,7 +194,7 @@ class Ownsona(CompatAdapter):
 
     async def _search(self, which: Which, **asked: Any) -> Found:
         """Return facts, expired and deleted ones too where they are to be included."""
-        question = checked(Question, without_none(asked))
+        question = validated(Question, without_none(asked))
         return await self.memory.search_memories(question.with_hidden() if which.include_deleted else question)
 
     @tool(READS, title="Get a memory")
@@ -221,7 +221,7 @@ class Ownsona(CompatAdapter):
         """Change up to 200 facts, each as update_memory does; a bad item spares the others. Errors per item:
         INVALID_INPUT, NOT_FOUND, CONFLICT, SECRET_REJECTED.
         """
-        results, changes = records.each(items, lambda item: checked(FactChange, item))
+        results, changes = records.each(items, lambda item: validated(FactChange, item))
         for place, change in changes.items():
             try:
                 wanted = change.model_copy(update={"dry_run": change.dry_run or dry_run})
@@ -240,7 +240,7 @@ class Ownsona(CompatAdapter):
         if "text" in given:
             given["content"] = given.pop("text")
         id_ = await self._alive(change.id)
-        await self.memory.update_memory(checked(Change, {"id": id_, "dry_run": change.dry_run, **given}))
+        await self.memory.update_memory(validated(Change, {"id": id_, "dry_run": change.dry_run, **given}))
         message = "Would update" if change.dry_run else "Ok"
         answer = {"dry_run": change.dry_run, "changed_fields": asked, "message": message}
         return {"memory_id": number_of(id_), **answer}
@@ -260,7 +260,7 @@ class Ownsona(CompatAdapter):
     @tool(CHANGES, title="Confirm a memory")
     async def confirm(self, id: NumericId) -> Raw:
         """Say that a fact is still true, as of now. Errors: NOT_FOUND."""
-        updated = await self.memory.update_memory(checked(Change, {"id": await self._alive(id), "confirm": True}))
+        updated = await self.memory.update_memory(validated(Change, {"id": await self._alive(id), "confirm": True}))
         at = updated.memory["last_confirmed_at"]
         number = number_of(updated.memory_id)
         return Raw({"ok": True, "memory_id": number, "last_confirmed_at": at, "message": "Confirmed"})
@@ -288,7 +288,7 @@ class Ownsona(CompatAdapter):
         [one] = forgotten.results
         asks = hard_delete and forgotten.confirm_token is not None
         message = forgotten.message if asks else records.forgotten_message(one, hard=hard_delete, dry_run=dry_run)
-        state = {"already_deleted": one.get("already_forgotten", False), "message": message, **records.gone(one)}
+        state = {"already_deleted": one.get("already_forgotten", False), "message": message, **records.erased_fact(one)}
         token = {"confirm_token": forgotten.confirm_token} if asks else {}
         return Raw({"ok": True, "memory_id": number_of(one["id"]), "dry_run": dry_run, **state, **token})
 

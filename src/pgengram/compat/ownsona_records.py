@@ -181,7 +181,7 @@ def envelope(facts: list[str], prompt: str) -> str:
     )
 
 
-def gone(one: Mapping[str, Any]) -> dict[str, Any]:
+def erased_fact(one: Mapping[str, Any]) -> dict[str, Any]:
     """Return what a preview shows of a fact, or the receipt of one that was erased."""
     shown: dict[str, Any] = {name: one[name] for name in ("would_remove", "erased_at", "removed") if name in one}
     return {"text": one["content"], **shown} if "content" in one else shown

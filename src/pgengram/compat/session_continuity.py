@@ -15,19 +15,19 @@ from pgengram.compat.adapter import (
     NumericId,
     OneToTen,
     Raw,
-    fitting,
+    answering_hits,
     number_of,
     refuse_missing,
     share_of,
     ten_of,
 )
 from pgengram.errors import InvalidInput, NotFound
-from pgengram.inputs import Change, Request, checked
+from pgengram.inputs import Change, Request, validated
 from pgengram.runtime.context import report_progress
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
-from pgengram.store.maintenance.reembedding import Progress, move
+from pgengram.store.maintenance.reembedding import Progress, reembed_store
 from pgengram.store.memory.searchable import set_vectors
 from pgengram.views import cut
 
@@ -43,7 +43,7 @@ Tags = Annotated[list[ShortTag], Field(max_length=10, description="Labels."), f.
 Project = Annotated[str, f.Text, Field(min_length=1, max_length=100, description="Left out: for all projects.")]
 
 
-def _told() -> Callable[[Progress], None]:
+def _progress_reporter() -> Callable[[Progress], None]:
     """Return what tells whoever makes the call how far a move is, while that goes on."""
     reports: set[asyncio.Task[None]] = set()
 
@@ -115,7 +115,7 @@ class SessionContinuity(CompatAdapter):
         metadata = {"metadata": new.metadata} if new.metadata else {}
         if not kind and not metadata:
             return memory
-        return (await self.memory.update_memory(checked(Change, {"id": memory["id"], **kind, **metadata}))).memory
+        return (await self.memory.update_memory(validated(Change, {"id": memory["id"], **kind, **metadata}))).memory
 
     @tool(READS, title="Search knowledge")
     async def memory_search(
@@ -144,7 +144,7 @@ class SessionContinuity(CompatAdapter):
             min_importance=share_of(minImportance if minImportance > 1 else None),
             **(LIKE if by_meaning else {}),
         )
-        hits = found.results if by_meaning else fitting(found)
+        hits = found.results if by_meaning else answering_hits(found)
         return Raw(search_answer(query, hits, detail=detail, by_meaning=by_meaning))
 
     @tool(READS, title="Read knowledge")
@@ -156,7 +156,7 @@ class SessionContinuity(CompatAdapter):
         there = [one for one in read.memories if one["status"] != "invalidated"]
         gone = [one["id"] for one in (*read.missing, *read.memories) if one not in there]
         whole = [
-            entry(one, f.MAX_CONTENT)
+            node_entry(one, f.MAX_CONTENT)
             | {"metadata": one.get("metadata", {}), "accessCount": one.get("access_count", 0), "status": one["status"]}
             for one in there
         ]
@@ -200,8 +200,8 @@ class SessionContinuity(CompatAdapter):
         linked = [node for node in seen.nodes if node["depth"]] if includeGraph else []
         alike = (seen.similar or []) if includeSemantic else []
         related = [
-            *({**brief(node), "source": "graph", "strength": node["strength"]} for node in linked),
-            *({**brief(one), "source": "semantic", "similarity": one["similarity"]} for one in alike),
+            *({**brief_node(node), "source": "graph", "strength": node["strength"]} for node in linked),
+            *({**brief_node(one), "source": "semantic", "similarity": one["similarity"]} for one in alike),
         ]
         return Raw(
             {"memoryId": number_of(seen.nodes[0]["id"]), "found": len(related[:limit]), "related": related[:limit]}
@@ -234,7 +234,7 @@ class SessionContinuity(CompatAdapter):
         seen = await self._graph.explore_memories(
             [memoryId], depth=depth, direction=DIRECTIONS[direction], types=types, min_strength=0, include_similar=False
         )
-        nodes = [{**brief(node), "depth": node["depth"]} for node in seen.nodes]
+        nodes = [{**brief_node(node), "depth": node["depth"]} for node in seen.nodes]
         edges = [
             {"source": number_of(edge["from_id"]), "target": number_of(edge["to_id"])}
             | {"relation": edge["type"], "strength": edge["strength"]}
@@ -256,8 +256,8 @@ class SessionContinuity(CompatAdapter):
                 "embeddingCoverage": tables["vectors"]["coverage_percent"],
                 "byType": tables["by_kind"],
                 "byProject": tables["by_project"],
-                "recent": [example(one) for one in tables["recent"]],
-                "mostAccessed": [example(one) for one in tables["most_accessed"]],
+                "recent": [example_memory(one) for one in tables["recent"]],
+                "mostAccessed": [example_memory(one) for one in tables["most_accessed"]],
             }
         )
 
@@ -274,7 +274,9 @@ class SessionContinuity(CompatAdapter):
             )
         if force:
             return Raw({"success": True, "rebuilt": await self._rebuilt()})
-        moved = await move(self.memory.store.database, self.memory.embedder, self.memory.settings.embedder, _told())
+        moved = await reembed_store(
+            self.memory.store.database, self.memory.embedder, self.memory.settings.embedder, _progress_reporter()
+        )
         return Raw({"success": True, "rebuilt": moved.embedded})
 
     async def _rebuilt(self) -> int:
@@ -299,7 +301,7 @@ class SessionContinuity(CompatAdapter):
         return Graph(self.memory)
 
 
-def entry(memory: dict[str, Any], length: int) -> dict[str, Any]:
+def node_entry(memory: dict[str, Any], length: int) -> dict[str, Any]:
     """Return a memory under this system's names, its content cut at `length` characters."""
     return {
         "id": number_of(memory["id"]),
@@ -319,25 +321,25 @@ def search_answer(query: str, hits: list[dict[str, Any]], *, detail: bool, by_me
         "searchType": SEARCH_TYPE[by_meaning],
         "found": len(hits),
         "hint": "memory_get(ids) reads them whole." if hits else "Nothing found; try other words.",
-        "memories": [hit_of(hit, detail=detail, by_meaning=by_meaning) for hit in hits],
+        "memories": [continuity_hit(hit, detail=detail, by_meaning=by_meaning) for hit in hits],
     }
 
 
-def hit_of(hit: dict[str, Any], *, detail: bool, by_meaning: bool) -> dict[str, Any]:
+def continuity_hit(hit: dict[str, Any], *, detail: bool, by_meaning: bool) -> dict[str, Any]:
     """Return a hit: in detail with its project and much of its content, else with a summary of it."""
-    row = entry(hit, COMPACT_CHARS if detail else SUMMARY)
+    row = node_entry(hit, COMPACT_CHARS if detail else SUMMARY)
     if not detail:
         del row["project"]
         row["summary"] = row.pop("content")
     return row | ({"similarity": hit["why"]["similarity"]} if by_meaning else {})
 
 
-def brief(node: dict[str, Any]) -> dict[str, Any]:
+def brief_node(node: dict[str, Any]) -> dict[str, Any]:
     """Return a memory met on the way."""
     return {"id": number_of(node["id"]), "content": node["excerpt"], "type": node.get("kind") or node["type"]}
 
 
-def example(one: dict[str, Any]) -> dict[str, Any]:
+def example_memory(one: dict[str, Any]) -> dict[str, Any]:
     """Return one of the newest or most read memories."""
     names = {"excerpt": "content", "created_at": "createdAt", "access_count": "accessCount"}
     return {"id": number_of(one["id"]), **{theirs: one[ours] for ours, theirs in names.items() if ours in one}}

@@ -58,7 +58,7 @@ class Skynet(CompatAdapter):
         """
         found = metadata.model_dump(exclude={"type"})
         stored = await self.store(content=content, kind=metadata.type, collection=collection, **found)
-        return Raw(shown(stored.memory))
+        return Raw(skynet_document(stored.memory))
 
     @tool(READS, title="Search memories")
     async def memory_search(
@@ -80,7 +80,7 @@ class Skynet(CompatAdapter):
         found = await self.find(
             query=query, mode=mode, collection=collection, limit=nResults, detail=True, kind=kinds, **narrowed
         )
-        results = [shown(hit) | {"distance": distance_of(hit)} for hit in found.results]
+        results = [skynet_document(hit) | {"distance": distance_of(hit)} for hit in found.results]
         results.sort(key=lambda one: one["distance"])
         if format == "text":
             return Raw(fenced([f"{one['distance']:.3f} {one_line(one['content'])} ({one['id']})" for one in results]))
@@ -93,7 +93,7 @@ def distance_of(hit: dict[str, Any]) -> float:
     return UNRELATED if distance is None else float(distance)
 
 
-def shown(memory: dict[str, Any]) -> dict[str, Any]:
+def skynet_document(memory: dict[str, Any]) -> dict[str, Any]:
     """Return a memory as Skynet documents it; the timestamp is in milliseconds.
 
     The id begins with it, too; what follows is the memory's own, so that two of one millisecond differ.

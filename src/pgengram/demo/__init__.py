@@ -85,21 +85,21 @@ class Corpus:
         raise KeyError(key)
 
 
-def load(now: datetime | None = None) -> Corpus:
+def load_corpus(now: datetime | None = None) -> Corpus:
     """Read the demo corpus and date it backwards from `now` (an aware datetime; the present when omitted).
 
     Every memory lies before today's midnight in UTC, so none is in the future, whatever the hour.
     """
     today = (now or datetime.now(UTC)).astimezone(UTC).date()
     raw = json.loads(files(__name__).joinpath("corpus.json").read_text(encoding="utf-8"))
-    memories = (_dated(item, today) for item in raw["memories"])
+    memories = (_dated_memory(item, today) for item in raw["memories"])
     return Corpus(
         memories=tuple(sorted(memories, key=lambda memory: memory.occurred_at)),
         questions=tuple(DemoQuestion(**item) for item in raw["questions"]),
     )
 
 
-def _dated(item: dict[str, Any], today: date) -> DemoMemory:
+def _dated_memory(item: dict[str, Any], today: date) -> DemoMemory:
     fields = {name: _with_dates(value, today) for name, value in item.items()}
     midnight = datetime.combine(today, time(tzinfo=UTC)) - timedelta(days=fields.pop("days_ago"))
     at = time.fromisoformat(fields.pop("time"))
@@ -110,7 +110,7 @@ def _dated(item: dict[str, Any], today: date) -> DemoMemory:
 def _with_dates(value: Any, today: date) -> Any:
     """Fill the date slots of every text inside `value`."""
     if isinstance(value, str):
-        return DATE_SLOT.sub(lambda slot: _spelled(slot, today), value)
+        return DATE_SLOT.sub(lambda slot: _spelled_slot(slot, today), value)
     if isinstance(value, list):
         return [_with_dates(part, today) for part in value]
     if isinstance(value, dict):
@@ -118,7 +118,7 @@ def _with_dates(value: Any, today: date) -> Any:
     return value
 
 
-def _spelled(slot: re.Match[str], today: date) -> str:
+def _spelled_slot(slot: re.Match[str], today: date) -> str:
     """Return the slot's date as a person writes it, or its moment in ISO 8601 when it has a time."""
     day = today + timedelta(days=int(slot["days"]))
     if slot["time"]:

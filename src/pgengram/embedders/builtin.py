@@ -92,7 +92,7 @@ class BuiltinEmbedder:
         for one, text in zip(languages, for_english, strict=True):
             made = [next(by_english)] if text is not None else []
             made += [next(by_others)] if one.foreign else []
-            found.append(_joined(made, in_english=one.english))
+            found.append(_joined_passages(made, in_english=one.english))
         return found
 
     async def query(self, text: str) -> NDArray[np.float32]:
@@ -141,7 +141,7 @@ def _words_in_english(text: str, language: Language) -> str | None:
     return " ".join(chain(*found.values())) if 0 < len(found) < MAX_TRANSLATED else None
 
 
-def _joined(made: Sequence[Passage], *, in_english: bool) -> Passage:
+def _joined_passages(made: Sequence[Passage], *, in_english: bool) -> Passage:
     """Return what one encoder or both make of a text, as one passage.
 
     Args:

@@ -90,8 +90,8 @@ class ModelFolder:
             dimensions=min(width, _positive(folder, manifest, "dimensions")) if "dimensions" in manifest else width,
             pooling=_pooling(folder, pooling),
             lower_case=sentences.get("do_lower_case") is True,
-            query_prefix=str(manifest.get("query_prefix", _prompt(prompts, "query"))),
-            passage_prefix=str(manifest.get("passage_prefix", _prompt(prompts, "passage", "document"))),
+            query_prefix=str(manifest.get("query_prefix", _prefix(prompts, "query"))),
+            passage_prefix=str(manifest.get("passage_prefix", _prefix(prompts, "passage", "document"))),
             family=str(config.get("model_type", "model")),
             dense=dense,
             centre=tuple(manifest.get("centre", ())),
@@ -187,7 +187,7 @@ def _pooling(folder: Path, config: Mapping[str, Any]) -> str:
     return POOLINGS[chosen[0]]
 
 
-def _prompt(config: Mapping[str, Any], *names: str) -> str:
+def _prefix(config: Mapping[str, Any], *names: str) -> str:
     prompts = config.get("prompts") or {}
     default = prompts.get(config.get("default_prompt_name") or "", "")
     return str(next((prompts[name] for name in names if name in prompts), default))

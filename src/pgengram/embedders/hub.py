@@ -121,7 +121,7 @@ class Hub:
         await self._fetch_all(choice, commit, wanted, unfinished, progress)
         await self._fetch_all(choice, commit, _of_dense(unfinished, there), unfinished, progress)
         await _describe(choice, commit, unfinished)
-        files.move(unfinished, folder)
+        files.rename(unfinished, folder)
         return folder
 
     async def _listed(self, choice: Choice) -> tuple[str, dict[str, RemoteFile]]:
@@ -167,10 +167,10 @@ class Hub:
         if not one.is_(part):
             part.unlink()
             raise EmbeddingFailed(f"{one.path} from {self.host} doesn't match its hash.", "Nothing changed. Try again.")
-        files.move(part, file)
+        files.rename(part, file)
 
     async def _stream(self, address: str, part: Path, size: int, progress: Callable[[int], None]) -> None:
-        here = _begun(part, size)
+        here = _bytes_left(part, size)
         async with self._client.stream("GET", address, headers={"Range": f"bytes={here}-"} if here else {}) as answer:
             self._refuse(answer, address)
             continues = answer.status_code == 206
@@ -203,7 +203,7 @@ class Hub:
         return EmbeddingFailed(f"{self.host} cannot be reached: {error or type(error).__name__}.", ELSEWHERE)
 
 
-def _begun(part: Path, size: int) -> int:
+def _bytes_left(part: Path, size: int) -> int:
     """Return how many bytes of a file an earlier try has left; more than there should be are removed."""
     here = part.stat().st_size if part.is_file() else 0
     if here < size:

@@ -182,7 +182,7 @@ class _Model:
 
     def __init__(self, folder: ModelFolder) -> None:
         self.folder = folder
-        self.session = _session(folder.model)
+        self.session = _inference_session(folder.model)
         self.inputs, self.constants = _inputs(self.session)
         self.dense = [Dense(step) for step in folder.dense]
         self.output = _output(self.session)
@@ -289,7 +289,7 @@ def _runtime() -> ModuleType:
     # As of 1.31 it would keep a device's id in the home directory and tell its maker of each model that is loaded. It
     # looks at this when it is loaded itself; what it offers to call comes too late.
     os.environ["ORT_DISABLE_TELEMETRY"] = "1"
-    if lacking := libraries.missing():
+    if lacking := libraries.missing_libraries():
         raise EmbeddingFailed(
             f"The embedding model needs {' and '.join(lacking)}, which Windows does not include.", libraries.INSTALL
         )
@@ -298,7 +298,7 @@ def _runtime() -> ModuleType:
     return onnxruntime  # type: ignore[no-any-return]
 
 
-def _session(model: Path) -> onnxruntime.InferenceSession:
+def _inference_session(model: Path) -> onnxruntime.InferenceSession:
     onnxruntime = _runtime()
     from onnxruntime.capi import onnxruntime_pybind11_state as failures  # type: ignore[import-untyped]
 

@@ -74,9 +74,9 @@ class OpenAIEmbedder:
         """Return what each text is stored by; one request at a time."""
         import numpy as np
 
-        parts = [_parts(text) for text in texts]
+        parts = [_cut_to_fit(text) for text in texts]
         flat = [part for several in parts for part in several]
-        rows = [await self._request(batch) for batch in _batches(flat)]
+        rows = [await self._request(batch) for batch in _request_batches(flat)]
         ends = np.cumsum([len(several) for several in parts])
         return [*map(Passage, np.split(np.concatenate(rows), ends[:-1]))] if rows else []
 
@@ -109,7 +109,7 @@ class OpenAIEmbedder:
 
     async def _request(self, batch: Sequence[str]) -> NDArray[np.float32]:
         """Return (len(batch), dimensions) of unit length."""
-        vectors = unit(_vectors(await self._answer(batch), len(batch), self.host))
+        vectors = unit(_response_vectors(await self._answer(batch), len(batch), self.host))
         if self._dimensions is None:
             self._dimensions = vectors.shape[1]
         if vectors.shape[1] != self._dimensions:
@@ -182,11 +182,11 @@ def _headers(api_key: str) -> dict[str, str]:
     return {"Authorization": f"Bearer {api_key}"}
 
 
-def _parts(text: str) -> list[str]:
+def _cut_to_fit(text: str) -> list[str]:
     return [text[cut] for cut in spans(len(text), PART_CHARACTERS, OVERLAP_CHARACTERS)]
 
 
-def _batches(parts: Sequence[str]) -> Iterator[list[str]]:
+def _request_batches(parts: Sequence[str]) -> Iterator[list[str]]:
     """Yield the parts in order, in batches of at most `BATCH_TEXTS` and `BATCH_CHARACTERS`."""
     batch: list[str] = []
     characters = 0
@@ -215,7 +215,7 @@ def _retry_after_s(response: httpx.Response) -> float:
     return 0.0
 
 
-def _vectors(response: httpx.Response, count: int, host: str) -> NDArray[np.float64]:
+def _response_vectors(response: httpx.Response, count: int, host: str) -> NDArray[np.float64]:
     """Return (count, dimensions) in the order of the request.
 
     Raises:

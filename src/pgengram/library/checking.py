@@ -24,7 +24,7 @@ UNKNOWN: Final = ("extra_forbidden", "unexpected_keyword_argument", "unexpected_
 MISSING: Final = ("missing", "missing_argument", "missing_keyword_only_argument", "missing_positional_only_argument")
 
 
-def checked(method: Method) -> Method:
+def checked_method(method: Method) -> Method:
     """Let a method, asynchronous or a generator, be called with what its annotations say only.
 
     Raises:
@@ -43,7 +43,7 @@ def checked(method: Method) -> Method:
         try:
             return check()(*args, **kwargs)
         except ValidationError as error:
-            raise InvalidInput(_message(error, _names(method), _positional(method))) from None
+            raise InvalidInput(_message(error, _argument_names(method), _positional(method))) from None
 
     if inspect.isasyncgenfunction(method):
 
@@ -63,7 +63,7 @@ def checked(method: Method) -> Method:
 
 
 @cache
-def _items() -> TypeAdapter[NewItem]:
+def _item_adapter() -> TypeAdapter[NewItem]:
     return TypeAdapter(NewItem)
 
 
@@ -74,12 +74,12 @@ def item_of(given: Mapping[str, Any]) -> NewItem:
         InvalidInput: it is something else.
     """
     try:
-        return _items().validate_python(dict(given))
+        return _item_adapter().validate_python(dict(given))
     except ValidationError as error:
         raise InvalidInput(_message(error, [*NewItem.__annotations__])) from None
 
 
-def moment(name: str, value: Any) -> Any:
+def given_moment(name: str, value: Any) -> Any:
     """Return a moment that was given as text, with its zone; anything else as it is.
 
     Raises:
@@ -97,12 +97,12 @@ def _message(error: ValidationError, names: Sequence[str], positional: Sequence[
     """Say of each argument what it must be; of a choice of types all of them."""
     wrong: dict[str, list[str]] = {}
     for one in error.errors(include_url=False, include_input=False):
-        where = _where(one, names, positional)
-        wrong.setdefault(where, []).append(_problem(one, where, names))
+        where = _error_path(one, names, positional)
+        wrong.setdefault(where, []).append(_error_sentence(one, where, names))
     return "; ".join(" or ".join(dict.fromkeys(problems)) for problems in wrong.values())
 
 
-def _problem(error: ErrorDetails, where: str, names: Sequence[str]) -> str:
+def _error_sentence(error: ErrorDetails, where: str, names: Sequence[str]) -> str:
     if error["type"] == "unexpected_positional_argument":
         return "too many arguments without a name; name those after the first"
     if error["type"] in UNKNOWN:
@@ -115,7 +115,7 @@ def _problem(error: ErrorDetails, where: str, names: Sequence[str]) -> str:
     return f"{where} must be {wanted}" if wanted != error["msg"] else f"{where}: {wanted}"
 
 
-def _where(error: ErrorDetails, names: Sequence[str], positional: Sequence[str]) -> str:
+def _error_path(error: ErrorDetails, names: Sequence[str], positional: Sequence[str]) -> str:
     """Return the path to what is wrong, without the branches of a choice of types."""
     first, *rest = error["loc"]
     where = positional[min(first, len(positional) - 1)] if isinstance(first, int) else first
@@ -134,7 +134,7 @@ def _positional(method: Callable[..., Any]) -> list[str]:
 
 
 @cache
-def _names(method: Callable[..., Any]) -> list[str]:
+def _argument_names(method: Callable[..., Any]) -> list[str]:
     """Return the names of all arguments of a method, those of its typed dictionary of keyword arguments, too."""
     names = []
     hints = get_type_hints(method)

@@ -14,7 +14,7 @@ from pgengram.errors import ConfirmRequired, InvalidInput, ItemRefused, NotFound
 from pgengram.inputs import NewMemory
 from pgengram.library import given as g
 from pgengram.library import results as r
-from pgengram.library.checking import checked, item_of, moment
+from pgengram.library.checking import checked_method, given_moment, item_of
 from pgengram.library.engine import Engine
 from pgengram.service.calls.arguments import Reader
 from pgengram.service.manager import FREELY
@@ -61,7 +61,7 @@ class Memory:
         **chosen: Unpack[g.SettingNames],
     ) -> None:
         made = replace(settings or Settings.from_environment(), **chosen)
-        self._set(Engine(made, limits(pool_size, connect_timeout_s)), made.namespace, timeout_s, owns=True)
+        self._set(Engine(made, pool_limits(pool_size, connect_timeout_s)), made.namespace, timeout_s, owns=True)
 
     def _set(self, engine: Engine, namespace: str, timeout_s: float | None, *, owns: bool) -> Self:
         self._engine, self.namespace, self._timeout_s, self._owns = engine, namespace, timeout_s, owns
@@ -99,7 +99,7 @@ class Memory:
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
-    @checked
+    @checked_method
     async def add(self, content: str, **said: Unpack[g.New]) -> r.Stored:
         """Store one memory; storing the same text again confirms it. The answer's `memory_id` is its id.
 
@@ -111,7 +111,7 @@ class Memory:
         """
         return r.of_answer(r.Stored, await self._call("create_memory", content=content, **_with_detail(said)))
 
-    @checked
+    @checked_method
     async def add_many(self, items: Sequence[Mapping[str, Any]], *, atomic: bool = False) -> r.StoredMany:
         """Store up to 200 memories, each with `content` and the arguments of `add` (`pgengram.library.NewItem`); an
         invalid one is reported in `results` and doesn't affect the others.
@@ -131,15 +131,17 @@ class Memory:
                 refused[index] = error.as_dict()
                 good.pop(index, None)
         if items and not good:
-            return r.StoredMany(_in_order(refused, []), 0, len(refused), f"0 remembered, {len(refused)} refused.")
+            return r.StoredMany(
+                _outcomes_in_order(refused, []), 0, len(refused), f"0 remembered, {len(refused)} refused."
+            )
         stored = await self._call("create_memories", items=[*good.values()], atomic=atomic)
         places = [*good]
         outcomes = [{**one, "index": places[one["index"]]} for one in stored.results]
         failed = stored.failed + len(refused)
         message = stored.message.replace(f"{stored.failed} refused.", f"{failed} refused.")
-        return r.StoredMany(_in_order(refused, outcomes), stored.created, failed, message)
+        return r.StoredMany(_outcomes_in_order(refused, outcomes), stored.created, failed, message)
 
-    @checked
+    @checked_method
     async def update(self, id: str, **changes: Unpack[g.Changed]) -> r.Updated:
         """Change fields of a memory. `metadata` is merged with what is there; `clear` names fields to empty.
 
@@ -152,10 +154,10 @@ class Memory:
         if named:
             plan = await self._call("update_memory", id=id, metadata=made["metadata"], dry_run=True)
             if foreign := sorted({*named} & {*(plan.extra_metadata or ())}):
-                raise InvalidInput(f"{_listed(foreign)} of this memory, which is {plan.memory['type']}.")
+                raise InvalidInput(f"{_names_in_words(foreign)} of this memory, which is {plan.memory['type']}.")
         return r.of_answer(r.Updated, await self._call("update_memory", id=id, **made))
 
-    @checked
+    @checked_method
     async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> r.Forgotten:
         """Forget up to 20 memories: they don't appear in search, and `restore` undoes it.
 
@@ -179,13 +181,13 @@ class Memory:
         """
         return await self.update(id, status="active")
 
-    @checked
+    @checked_method
     async def erase(self, *ids: str) -> int:
         """Permanently erase memories without a confirmation, and return how many there were."""
         async with self._engine.serving(self.namespace, self._timeout_s) as served:
             return await served.manager.erase(ids)
 
-    @checked
+    @checked_method
     async def erase_source(self, source: str) -> int:
         """Permanently erase everything from one source without a confirmation, and return the number of memories.
 
@@ -196,7 +198,7 @@ class Memory:
         async with self._engine.serving(self.namespace, self._timeout_s) as served:
             return await served.manager.erase_source(source)
 
-    @checked
+    @checked_method
     async def link(
         self,
         from_id: str,
@@ -215,7 +217,7 @@ class Memory:
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
-    @checked
+    @checked_method
     async def search(self, query: str | Sequence[str] = "", **narrowed: Unpack[g.Narrowed]) -> r.Found:
         """Find memories by meaning and words, best first; without a query the newest.
 
@@ -226,7 +228,7 @@ class Memory:
         asked = query if isinstance(query, str) else [*query]
         return r.of_answer(r.Found, await self._call("search_memories", query=asked, **narrowed))
 
-    @checked
+    @checked_method
     async def all(self, **chosen: Unpack[g.Chosen]) -> AsyncIterator[r.Hit]:
         """Go through all memories, or those that filters allow, with every field, newest first: `async for memory in
         memory.all(tags=["drinks"])`. What is stored meanwhile is left out.
@@ -240,7 +242,7 @@ class Memory:
             if not cursor:
                 return
 
-    @checked
+    @checked_method
     async def recall(
         self, context: str, *, max_chars: int = 4_000, project: str | None = None, user: str | None = None
     ) -> r.Recalled:
@@ -248,7 +250,7 @@ class Memory:
         given = {"context": context, "max_chars": max_chars, "project": project, "user": user}
         return r.of_answer(r.Recalled, await self._call("recall_context", **given))
 
-    @checked
+    @checked_method
     async def get(self, id: str, *include: g.Around) -> r.WholeMemory:
         """Return one memory whole, forgotten ones too, by its id or its last 8 or more digits.
 
@@ -261,7 +263,7 @@ class Memory:
         memory: r.WholeMemory = found.memories[0]
         return memory
 
-    @checked
+    @checked_method
     async def explore(self, *ids: str, depth: int = 2, direction: g.Direction = "both", limit: int = 50) -> r.Explored:
         """Return what is linked to memories, `nodes` and `edges`, and what means nearly the same, `similar`.
 
@@ -271,14 +273,14 @@ class Memory:
         given = {"ids": [*ids], "depth": depth, "direction": direction, "limit": limit}
         return r.of_answer(r.Explored, await self._call("explore_memories", **given))
 
-    @checked
+    @checked_method
     async def stats(self, project: str | None = None) -> Statistics:
         """Count the memories by status, type, kind, project, tag and age."""
         counted: Statistics = await self._call("memory_stats", project=project)
         return counted
 
 
-def limits(pool_size: int, connect_timeout_s: float) -> PoolLimits:
+def pool_limits(pool_size: int, connect_timeout_s: float) -> PoolLimits:
     """Return the limits of a pool.
 
     Raises:
@@ -292,7 +294,7 @@ def limits(pool_size: int, connect_timeout_s: float) -> PoolLimits:
 
 def _with_moments(arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Return arguments with a date and time instead of each text that names one."""
-    made = {name: moment(name, value) if name in MOMENTS else value for name, value in arguments.items()}
+    made = {name: given_moment(name, value) if name in MOMENTS else value for name, value in arguments.items()}
     if "sources" in made:
         made["sources"] = [_with_moments(source) for source in made["sources"]]
     return made
@@ -309,7 +311,8 @@ def _with_detail(said: Mapping[str, Any]) -> dict[str, Any]:
     if foreign := [name for name in named if name not in DETAILS[type_].model_fields]:
         fitting = next(one for one, detail in DETAILS.items() if foreign[0] in detail.model_fields)
         raise InvalidInput(
-            f"{_listed(foreign)} of {type_} memories.", f"For {foreign[0]} say type={fitting!r}; nothing was changed."
+            f"{_names_in_words(foreign)} of {type_} memories.",
+            f"For {foreign[0]} say type={fitting!r}; nothing was changed.",
         )
     return _into_metadata(said, named)
 
@@ -321,22 +324,22 @@ def _into_metadata(said: Mapping[str, Any], named: Sequence[str]) -> dict[str, A
     metadata = made.get("metadata", {})
     if twice := sorted(metadata.keys() & {*named}):
         raise InvalidInput(f"{', '.join(twice)}: say it once, beside metadata or in it.")
-    made["metadata"] = metadata | {name: _as_json(name, said[name]) for name in named}
+    made["metadata"] = metadata | {name: _json_argument(name, said[name]) for name in named}
     return made
 
 
-def _as_json(name: str, value: Any) -> Any:
-    read = moment(name, value) if name in MOMENTS else value
+def _json_argument(name: str, value: Any) -> Any:
+    read = given_moment(name, value) if name in MOMENTS else value
     if isinstance(read, datetime):
         return f.as_utc(read)
     return [*read] if isinstance(read, tuple) else read
 
 
-def _listed(names: Sequence[str]) -> str:
+def _names_in_words(names: Sequence[str]) -> str:
     return f"{', '.join(names)} {'is' if len(names) == 1 else 'are'} no detail"
 
 
-def _in_order(refused: Mapping[int, dict[str, str]], outcomes: Sequence[dict[str, Any]]) -> list[r.Outcome]:
+def _outcomes_in_order(refused: Mapping[int, dict[str, str]], outcomes: Sequence[dict[str, Any]]) -> list[r.Outcome]:
     """Return what became of each item, in the order of the items."""
     made: list[Any] = [{"index": index, "ok": False, "error": error} for index, error in refused.items()]
     return sorted([*made, *outcomes], key=lambda one: one["index"])

@@ -8,7 +8,7 @@ from typing import Self, Unpack
 
 from pgengram.library.engine import Engine
 from pgengram.library.given import StoreSettings
-from pgengram.library.memory import Memory, limits
+from pgengram.library.memory import Memory, pool_limits
 from pgengram.settings import Settings
 from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S
 
@@ -46,7 +46,7 @@ class Pgengram:
         settings = database_url if isinstance(database_url, Settings) else Settings.from_environment()
         if isinstance(database_url, str):
             settings = replace(settings, database_url=database_url)
-        self._engine = Engine(replace(settings, **chosen), limits(pool_size, connect_timeout_s))
+        self._engine = Engine(replace(settings, **chosen), pool_limits(pool_size, connect_timeout_s))
         self._timeout_s = timeout_s
 
     def namespace(self, name: str) -> Memory:

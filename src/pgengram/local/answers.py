@@ -19,7 +19,9 @@ WORDS_S: Final = 0.5  # for an answer by words alone, where the model is still l
 CALLED: Final = ("search_memories", "get_memories", "create_memory")  # what commands ask for
 
 
-async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]) -> dict[str, Any]:
+async def answer_request(
+    manager: MemoryManager, request: dict[str, Any], missed: set[tuple[str, str]]
+) -> dict[str, Any]:
     """Return the answer to one request, once the store is open.
 
     A request is `{"hook": client, "event": …, "keeps": whether conversations are kept, "at": when it happened}`, its
@@ -48,7 +50,7 @@ async def answer(manager: MemoryManager, request: dict[str, Any], missed: set[tu
         at = request.get("at")
         happened = datetime.fromtimestamp(at, UTC) if isinstance(at, int | float) else datetime.now(UTC)
         asked = session_hooks.Asked(keeps=request.get("keeps") is True, at=happened, until=until)
-        return {"print": await session_hooks.answer(manager, client, event, asked, missed)}
+        return {"print": await session_hooks.answer_event(manager, client, event, asked, missed)}
     if request.get("call") in CALLED:
         await manager.ready()
         ACTOR.set(COMMAND_LINE)

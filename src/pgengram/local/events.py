@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 from pgengram.local.transcripts import READ
-from pgengram.transfer.wrappers import spoken
+from pgengram.transfer.wrappers import said_by_person
 
 Kind = Literal["start", "prompt", "compact", "turn", "end"]
 
@@ -121,23 +121,23 @@ UNKNOWN: Final = Form({})
 def read_event(client: str, given: Mapping[str, Any]) -> Event:
     """Return an event as its client describes it."""
     form = FORMS.get(client, UNKNOWN)
-    name = _first(given, form.name)
+    name = _first_text(given, form.name)
     kind = form.kinds.get(name)
-    reply = _first(given, form.reply)
-    prompt = spoken(client, [_first(given, form.prompt)]).text
+    reply = _first_text(given, form.reply)
+    prompt = said_by_person(client, [_first_text(given, form.prompt)]).text
     said = {"prompt": ("user", prompt), "turn": ("assistant", reply)}.get(kind or "", ("", ""))
-    transcript = (_first(given, ("transcript_path",)) or None) if client in READ else None
+    transcript = (_first_text(given, ("transcript_path",)) or None) if client in READ else None
     return Event(
         client,
         name,
         kind,
-        _first(given, form.conversation),
-        _first(given, form.folder),
+        _first_text(given, form.conversation),
+        _first_text(given, form.folder),
         transcript,
         prompt,
-        _first(given, ("source",)),
+        _first_text(given, ("source",)),
         said if said[1] and transcript is None else None,
-        _first(given, form.turn),
+        _first_text(given, form.turn),
         kind in form.listens,
     )
 
@@ -153,12 +153,12 @@ def printed(event: Event, text: str) -> str:
     return json.dumps(FORMS[event.client].context(event, text))
 
 
-def _first(given: Mapping[str, Any], paths: tuple[str, ...]) -> str:
+def _first_text(given: Mapping[str, Any], paths: tuple[str, ...]) -> str:
     """Return the first text that one of the paths leads to; empty for none."""
-    return next((found for path in paths if (found := _text(given, path.split(".")))), "")
+    return next((found for path in paths if (found := _text_at(given, path.split(".")))), "")
 
 
-def _text(given: Any, steps: list[str]) -> str:
+def _text_at(given: Any, steps: list[str]) -> str:
     for step in steps:
         if isinstance(given, Mapping):
             given = given.get(step)

@@ -19,7 +19,7 @@ from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
 from pgengram.service.spaces.access import space_of_project
 from pgengram.store.assistant import recall_receipts
-from pgengram.store.assistant.conversations import Conversation, cited
+from pgengram.store.assistant.conversations import Conversation, turn_reference
 from pgengram.store.connection.database import Role
 from pgengram.text.fencing import fenced, one_line
 
@@ -66,7 +66,7 @@ class Asked:
     until: float | None
 
 
-async def answer(
+async def answer_event(
     manager: MemoryManager, client: str, given: dict[str, Any], asked: Asked, missed: set[tuple[str, str]]
 ) -> str:
     """Return what a client is to print at an event; empty for nothing.
@@ -204,7 +204,7 @@ class _Answer:
         """Return what the user said last time that is likely to last and that no memory has yet, as lines."""
         found = await said.not_stored(self._manager.store, self._conversation)
         return [
-            f"- Not stored yet, said on {row['time']:%Y-%m-%d} ({cited(row)}): "
+            f"- Not stored yet, said on {row['time']:%Y-%m-%d} ({turn_reference(row)}): "
             + one_line(row["text"][:NOT_STORED_CHARS])
             for row in found
         ]
@@ -229,7 +229,7 @@ class _Answer:
                 for line in fresh
             ]
             if receipts and not tx.read_only and tx.role > Role.READ:
-                await recall_receipts.add(
+                await recall_receipts.add_receipts(
                     tx, receipts, **talk.key, event=self._event.name, project=talk.project, evidence=evidence,
                     milliseconds=round((time.monotonic() - self._began) * 1000),
                 )  # fmt: skip

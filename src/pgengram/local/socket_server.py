@@ -153,10 +153,10 @@ class LocalServer:
         return await self._answer(request)
 
     async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
-        from pgengram.local.answers import answer
+        from pgengram.local.answers import answer_request
 
         try:
-            return await answer(self.manager, request, self._missed)
+            return await answer_request(self.manager, request, self._missed)
         except PgengramError as error:
             return {"error": error.as_dict()}
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content

@@ -38,13 +38,13 @@ def read_transcript(conversation: Conversation, after: int = -1) -> tuple[Conver
     Raises:
         InvalidInput: it can't be read, or is not an ordinary file.
     """
-    lines = _lines(conversation.transcript or "")
+    lines = _whole_lines(conversation.transcript or "")
     if not lines:
         return conversation, []
-    entries = _latest(conversation.client, lines, after) or _entries(lines, 0)
+    entries = _latest(conversation.client, lines, after) or _numbered_entries(lines, 0)
     from pgengram.transfer.records import Said  # with all importers: no start waits for them
 
-    known, found = _read(conversation, lambda: iter(entries))
+    known, found = _read_lines(conversation, lambda: iter(entries))
     now = datetime.now(UTC)
     said = (
         one
@@ -66,38 +66,38 @@ def _latest(client: str, lines: Sequence[bytes], after: int) -> list[tuple[int, 
     if begin <= 0:
         return []
     if client == claude_code.CLIENT:
-        entries = _entries(lines, begin)
+        entries = _numbered_entries(lines, begin)
         return entries if claude_code.goes_on(entries, after) else []
     begins = next((number for number in range(begin, after + 1) if codex.BEGINS_TURN in lines[number]), None)
     if begins is None or any(codex.ROLLED_BACK in line for line in lines[after + 1 :]):
         return []
-    return [*_entries(lines[:1], 0), *_entries(lines, begins)]
+    return [*_numbered_entries(lines[:1], 0), *_numbered_entries(lines, begins)]
 
 
-def _entries(lines: Sequence[bytes], begin: int) -> list[tuple[int, dict[str, Any]]]:
+def _numbered_entries(lines: Sequence[bytes], begin: int) -> list[tuple[int, dict[str, Any]]]:
     """Return what the lines from a number on say, each with its number."""
     numbered = enumerate(lines[begin:], begin)
     return [(number, entry) for number, line in numbered if (entry := _entry(line)) is not None]
 
 
-def _read(conversation: Conversation, entries: Entries) -> tuple[Conversation, Iterator[Line]]:
+def _read_lines(conversation: Conversation, entries: Entries) -> tuple[Conversation, Iterator[Line]]:
     """Return a conversation with what its lines say of it, and what each comes to."""
     from pgengram.transfer.importers.chats import claude_code, codex
 
     if conversation.client == claude_code.CLIENT:
         of_claude = claude_code.Survey(entries)
         of_claude.unsent.clear()  # a prompt stands there as waiting before it does as sent
-        found = claude_code.transcript(entries, of_claude, conversation.id)
+        found = claude_code.transcript_lines(entries, of_claude, conversation.id)
         known = replace(conversation, as_of=of_claude.as_of)
     else:
         header = replace(codex.Header.among((entry for _, entry in entries()), ""), id=conversation.id)
         of_codex = codex.Survey(entries)
-        found = codex.transcript(entries, of_codex, header)
+        found = codex.session_lines(entries, of_codex, header)
         known = replace(conversation, as_of=of_codex.as_of, forked_from=header.copied_from, began_at=header.began_at)
     return known, (line for _, line in found if line)
 
 
-def _lines(path: str) -> list[bytes]:
+def _whole_lines(path: str) -> list[bytes]:
     """Return the whole lines of a file; nothing where there is none yet.
 
     It is opened without waiting: a pipe would be read for ever.

@@ -19,7 +19,7 @@ from pgengram.mcp.stdio.lines import MAX_LINE, Line
 from pgengram.mcp.stdio.relay import CLOSED, RELAYED
 from pgengram.mcp.stdio.replay import ReplayState
 from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
-from pgengram.postgres import status
+from pgengram.postgres import server_status
 from pgengram.runtime.local_socket import Endpoints
 from pgengram.runtime.logs import trace
 from pgengram.service.manager import MemoryManager
@@ -161,7 +161,7 @@ class RelayedClients:
     async def _joined(self) -> None:
         """Wait a moment for the next first server to use the embedded database, as the last one to leave stops it."""
         for _ in range(round(JOIN_S / POLL_S)):
-            if status(self._host.settings.data_path).present > 1:
+            if server_status(self._host.settings.data_path).present > 1:
                 return
             await asyncio.sleep(POLL_S)
 

@@ -44,7 +44,7 @@ from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from pgengram import fields as f
 from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
-from pgengram.inputs import Question, Request, checked
+from pgengram.inputs import Question, Request, validated
 from pgengram.mcp.binding import CARD
 from pgengram.runtime.clock import here
 from pgengram.runtime.logs import trace
@@ -174,7 +174,7 @@ class Library:
         Before them, for the clients of a system with categories of its own, those.
         """
         counted = await self.manager.store.read_transaction(
-            lambda tx: findings.count(tx, projects=None, tags=SHOWN_TAGS)
+            lambda tx: findings.count_memories(tx, projects=None, tags=SHOWN_TAGS)
         )
         kinds = counted.by["kind"]
         own = categories_of(self.manager.settings.compat)
@@ -189,7 +189,7 @@ class Library:
 
     async def memory(self, given: str) -> dict[str, Any]:
         """Return one memory whole, with the note that it is data."""
-        [id_] = checked(_Ids, {"ids": [given]}).ids
+        [id_] = validated(_Ids, {"ids": [given]}).ids
         found = await self.manager.get_memories([id_])
         if not found.memories:
             raise NotFound("memory", given)
@@ -228,12 +228,12 @@ class Library:
             return (await standing.opening(self.manager, about, contexts.MAX_CHARS, user=user, project=project))[0]
         if name == "recall":
             about = await self._about(supplied["query"], supplied.get("tags", ""), project, user)
-            return budget.recalled(budget.select_for_context(budget.worth_recalling(about), contexts.MAX_CHARS))
+            return budget.recall_text(budget.select_for_context(budget.worth_recalling(about), contexts.MAX_CHARS))
         return ""
 
     async def _about(self, query: str, tags: str, project: str | None, user: str | None) -> list[Hit]:
         """Return what a search finds; nothing for a question without words."""
-        question = checked(
+        question = validated(
             Question,
             {"query": query, "tags": tags or None, "project": project, "user": user, "limit": contexts.LOOKED_AT},
         )
@@ -256,7 +256,7 @@ class Library:
         before, comma, begun = value.rpartition(",")
         begun = normalised_tag(begun) or begun.strip().casefold()
         taken = {normalised_tag(tag) for tag in before.split(",")}
-        words = await read_transaction(lambda tx: completions.tags(tx, begun, OFFERED + 1))
+        words = await read_transaction(lambda tx: completions.tags_beginning(tx, begun, OFFERED + 1))
         return [f"{before}{comma}{word}" for word in words if word not in taken]
 
 

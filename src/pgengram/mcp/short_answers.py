@@ -37,21 +37,21 @@ SAID_IN_MESSAGE: Final = ("merged", "taken_over", "kept_as_stored", "replaced")
 AS_THEY_ARE: Final = ("older", "newer", "superseded_by", "changed_since")
 
 
-def whole(view: BaseModel, *without: str) -> Shown:
+def in_full(view: BaseModel, *without: str) -> Shown:
     """Return an answer with all its fields that hold something, but for those named."""
     answer: Shown = view.model_dump(mode="json", by_alias=True, exclude_none=True, exclude={*without})
     return answer
 
 
 @singledispatch
-def brief(view: BaseModel) -> Shown:
+def in_brief(view: BaseModel) -> Shown:
     """Return an answer as an object, as short as it is useful; what has no short form comes whole."""
-    return whole(view)
+    return in_full(view)
 
 
-@brief.register
+@in_brief.register
 def _(view: Found) -> Shown:
-    answer = whole(view, "query", "count", "search", "language", "answered")
+    answer = in_full(view, "query", "count", "search", "language", "answered")
     if (offset := answer.pop("next_offset", None)) is not None:  # a cursor as good, and shorter
         answer["next_cursor"] = str(offset)
     if view.total is not None:
@@ -80,35 +80,35 @@ def _is_shared(name: str, hits: Sequence[Shown]) -> bool:
     return len(hits) > 1 and bool(hits[0].get(name)) and all(hit.get(name) == hits[0][name] for hit in hits)
 
 
-@brief.register
+@in_brief.register
 def _(view: Recalled) -> Shown:
-    return whole(view, "count", "memory_ids")
+    return in_full(view, "count", "memory_ids")
 
 
-@brief.register
+@in_brief.register
 def _(view: Stored) -> Shown:
-    answer = whole(view, "memory_id", "created", "memory", "extra_metadata", *SAID_IN_MESSAGE)
+    answer = in_full(view, "memory_id", "created", "memory", "extra_metadata", *SAID_IN_MESSAGE)
     return {"ok": view.ok, "memory_id": short(view.memory_id), **_with_short_ids_in(answer)}
 
 
-@brief.register
+@in_brief.register
 def _(view: StoredMany) -> Shown:
-    answer = whole(view, "results", "created", "failed")
+    answer = in_full(view, "results", "created", "failed")
     answer["ids"] = [short(item["memory_id"]) if item["ok"] else None for item in view.results]
     if remarkable := [remarks for item in view.results if (remarks := _item_in_brief(item))]:
         answer["results"] = remarkable
     return answer
 
 
-@brief.register
+@in_brief.register
 def _(view: Updated) -> Shown:
-    answer = whole(view, "changed_fields", "memory", "extra_metadata", "dry_run")
+    answer = in_full(view, "changed_fields", "memory", "extra_metadata", "dry_run")
     return {**answer, "memory_id": short(view.memory_id)}
 
 
-@brief.register
+@in_brief.register
 def _(view: Done) -> Shown:
-    answer = whole(view, "results", "forgotten", "erased")
+    answer = in_full(view, "results", "forgotten", "erased")
     if getattr(view, "confirm_token", None) or getattr(view, "previewed", False) or not view.ok:
         answer["results"] = [_with_short_ids_in(item) for item in view.results]
     elif missing := [item for item in view.results if not item["ok"]]:

@@ -19,7 +19,7 @@ from pgengram import __version__
 from pgengram.errors import ConnectionLost, PgengramError
 from pgengram.json_schema import Schema
 from pgengram.mcp.binding import ToolBinding
-from pgengram.mcp.short_answers import brief, whole
+from pgengram.mcp.short_answers import in_brief, in_full
 from pgengram.runtime.context import ACTOR, ASKER, BRIEFLY, PROGRESS, ROOM, Asker, client_named
 from pgengram.runtime.logs import trace
 from pgengram.runtime.telemetry import measure
@@ -247,7 +247,7 @@ def _tool_result(view: BaseModel, *, short: bool) -> Answer:
         root, note = bounded_as_it_is(view.root, MOST)
         texts = [root if isinstance(root, str) else _compact(root), *([note] if note else [])]
         return {"content": [_text_block(text) for text in texts], "isError": False}
-    answer = brief(view) if short else whole(view)
+    answer = in_brief(view) if short else in_full(view)
     if not isinstance(view, Found | Read):  # these go on with a cursor, and have at least one memory whole
         answer = bounded(answer, MOST)
     return {

@@ -4,11 +4,11 @@ from pgengram.postgres.binaries import Binaries, find_binaries
 from pgengram.postgres.supervisor import (
     EmbeddedPostgres,
     Status,
-    exchange,
+    exchange_data,
     has_data,
+    server_status,
     start_embedded,
-    status,
-    take_back,
+    take_data_back,
     throw_away,
 )
 
@@ -16,11 +16,11 @@ __all__ = [
     "Binaries",
     "EmbeddedPostgres",
     "Status",
-    "exchange",
+    "exchange_data",
     "find_binaries",
     "has_data",
+    "server_status",
     "start_embedded",
-    "status",
-    "take_back",
+    "take_data_back",
     "throw_away",
 ]

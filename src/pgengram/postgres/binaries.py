@@ -96,7 +96,7 @@ def _libraries(major: int) -> Path | None:
     name = PLATFORMS.get((sys.platform, platform.machine()))
     ours = {LIBRARIES / path: sha for path, sha in sums_of(LIBRARIES).items() if path.startswith(f"{name}/{major}/")}
     for path, sha in ours.items():
-        require_whole(path, sha)
+        require_hash(path, sha)
     folder = next((path.parent for path in ours), None)
     if sys.platform == "win32" and folder is not None and str(folder) not in os.environ["PATH"]:
         os.environ["PATH"] = f"{folder};{os.environ['PATH']}"  # where Windows looks for what PostgreSQL's programs need
@@ -109,7 +109,7 @@ def sums_of(folder: Path) -> dict[str, str]:
     return {path: sha for sha, path in map(str.split, lines)}
 
 
-def require_whole(path: Path, sha: str) -> None:
+def require_hash(path: Path, sha: str) -> None:
     """Check a file that pgengram brings along.
 
     Raises:
@@ -128,7 +128,7 @@ def barrier(path: Path) -> Path | None:
     return None
 
 
-def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binaries:
+def runnable(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binaries:
     """Return `found`, or a copy of it where the server can be run from.
 
     A virtual environment below /root is closed to the server's unprivileged user; its folders belong to somebody else
@@ -144,10 +144,14 @@ def settled(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binari
     try:
         _make(place)
         if not by_another_user or _open_and_owned_by_root(place):
-            return _copied(found, place / "runtime")
+            return _copied_binaries(found, place / "runtime")
     except OSError as error:
-        raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _opening(closed or place)) from error
-    raise NotReady(f"The user that runs PostgreSQL cannot enter {closed or place}.", _opening(closed or place))
+        raise NotReady(
+            f"PostgreSQL cannot be copied to {place}: {error}.", _closed_folder_hint(closed or place)
+        ) from error
+    raise NotReady(
+        f"The user that runs PostgreSQL cannot enter {closed or place}.", _closed_folder_hint(closed or place)
+    )
 
 
 def _make(place: Path) -> None:
@@ -165,7 +169,7 @@ def _open_and_owned_by_root(place: Path) -> bool:
     return place.stat().st_uid == 0 and barrier(place) is None
 
 
-def _opening(closed: Path) -> str:
+def _closed_folder_hint(closed: Path) -> str:
     return f"Set PGENGRAM_DATA_DIR to a folder of root that every user can pass, or let every user pass {closed}."
 
 
@@ -178,7 +182,7 @@ def _vector(found: Binaries) -> Path:
     return (found.libraries or found.bin.parent / "lib" / "postgresql") / VECTOR
 
 
-def _copied(found: Binaries, runtime: Path) -> Binaries:
+def _copied_binaries(found: Binaries, runtime: Path) -> Binaries:
     print_of = hashlib.sha256(b"".join(path.read_bytes() for path in _needed(found))).hexdigest()[:16]
     target = runtime / f"{found.major}-{print_of}"
     copy = Binaries(target / PACKAGE / found.bin.parent.name / "bin", found.major)
@@ -187,7 +191,7 @@ def _copied(found: Binaries, runtime: Path) -> Binaries:
         runtime.chmod(0o755)
         draft = Path(tempfile.mkdtemp(prefix="copy-", dir=runtime))
         try:
-            _copy(found, draft)
+            _copy_binaries(found, draft)
             os.sync()  # a crash must not leave empty files under the final name
             draft.rename(target)
         finally:
@@ -195,7 +199,7 @@ def _copied(found: Binaries, runtime: Path) -> Binaries:
     return copy
 
 
-def _copy(found: Binaries, draft: Path) -> None:
+def _copy_binaries(found: Binaries, draft: Path) -> None:
     install, package = found.bin.parent, found.bin.parents[1]
     copy = draft / PACKAGE / install.name
     (copy / "bin").mkdir(parents=True)

@@ -33,7 +33,7 @@ class Minor:
 
 
 @cache
-def newest() -> dict[int, Minor]:
+def newest_releases() -> dict[int, Minor]:
     """Return the newest minor release of each major version that was known when this pgengram was made."""
     listed = json.loads(FILE.read_text(encoding="ascii"))["minors"]
     return {int(major): Minor(one["version"], date.fromisoformat(one["released"])) for major, one in listed.items()}
@@ -44,10 +44,10 @@ def looked_up() -> date:
     return date.fromisoformat(json.loads(FILE.read_text(encoding="ascii"))["looked_up"])
 
 
-def missing(version: str) -> Minor | None:
+def missing_release(version: str) -> Minor | None:
     """Return the newest minor release that a server lacks, which says of itself to be `version`; None if it has all."""
     found = VERSION.match(version)
-    newer = newest().get(int(found[1])) if found else None
+    newer = newest_releases().get(int(found[1])) if found else None
     if found is None or newer is None or int(found[2]) >= int(newer.version.partition(".")[2]):
         return None
     return newer
@@ -55,7 +55,7 @@ def missing(version: str) -> Minor | None:
 
 def said(version: str) -> str:
     """Say how old a server is, in words for a person."""
-    newer = missing(version)
+    newer = missing_release(version)
     if newer is None:
         return f"PostgreSQL {version}, the newest minor release known on {looked_up()}"
     return f"PostgreSQL {version} lacks the fixes of {newer.version}, released on {newer.released}"

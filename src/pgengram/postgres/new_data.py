@@ -10,8 +10,8 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pgengram.postgres import process_locks, system
-from pgengram.postgres.binaries import Binaries, require_whole, sums_of
-from pgengram.runtime.system.files import move, remove_tree, sha256_of
+from pgengram.postgres.binaries import Binaries, require_hash, sums_of
+from pgengram.runtime.system.files import remove_tree, rename, sha256_of
 
 USER = DATABASE = "pgengram"
 TEMPLATE = Path(__file__).with_name("template")  # made by packaging/postgres/template.py, see SOURCE.md there
@@ -27,7 +27,7 @@ SYNC = ("--sync-only", "--sync-method=syncfs")  # one call in place of a thousan
 CRC_32C = 0x82F63B78  # the reflected polynomial of Castagnoli
 
 
-def make(home: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -> None:
+def make_data(home: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -> None:
     """Make the data folder beside its final place, so that it is there as a whole or not at all.
 
     Args:
@@ -44,15 +44,15 @@ def make(home: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -
         remove_tree(draft)  # an earlier attempt was interrupted; its processes have gone, we hold their lock
     draft.mkdir(mode=0o700)
     try:
-        fill = _copy if _fits(programs) else _initialise
+        fill = _copy_template if _template_fits(programs) else _initialise
         fill(home, draft, programs, uid, keep)
     except BaseException:
         remove_tree(draft)
         raise
-    move(draft, home / process_locks.CLUSTER)
+    rename(draft, home / process_locks.CLUSTER)
 
 
-def _fits(programs: Binaries) -> bool:
+def _template_fits(programs: Binaries) -> bool:
     """Tell whether this PostgreSQL would make the very data that the template holds.
 
     Its catalogs come from `postgres.bki`. The databases in the template name the system's locale C.UTF-8, which nearly
@@ -77,10 +77,10 @@ def _has_utf8() -> bool:
     return c.newlocale(1, b"C.UTF-8", None) is not None  # 1: the mask of LC_CTYPE, in glibc and musl
 
 
-def _copy(home: Path, draft: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -> None:
+def _copy_template(home: Path, draft: Path, programs: Binaries, uid: int | None, keep: Sequence[int]) -> None:
     """Unpack the template, give it an identity of its own and an empty log, and wait until the disk has it."""
     packed = TEMPLATE / ARCHIVE
-    require_whole(packed, sums_of(TEMPLATE)[ARCHIVE])
+    require_hash(packed, sums_of(TEMPLATE)[ARCHIVE])
     _do(home, [sys.executable, "-I", "-S", str(UNPACK), str(packed), str(draft)], cwd=Path(home.anchor), keep=keep)
     control = draft / CONTROL
     control.write_bytes(renamed(control.read_bytes()))
@@ -92,7 +92,7 @@ def _copy(home: Path, draft: Path, programs: Binaries, uid: int | None, keep: Se
 
 
 def _do(home: Path, command: list[str], *, cwd: Path, keep: Sequence[int], uid: int | None = None) -> None:
-    code, said = system.run(command, cwd=cwd, uid=uid, keep=keep)
+    code, said = system.run_program(command, cwd=cwd, uid=uid, keep=keep)
     if code != 0:
         raise system.failed(home, "PostgreSQL's data folder could not be made.", system.tail(said))
 
@@ -143,7 +143,7 @@ def _initdb(home: Path, draft: Path, programs: Binaries, maker: int | None, keep
     cwd = Path(home.anchor) if sys.platform == "win32" else draft  # Windows renames no folder that somebody is in
     said = ""
     for ctype in CTYPES:  # full text search cuts words by it, and not every system has the good one
-        code, said = system.run([*command, f"--lc-ctype={ctype}"], cwd=cwd, uid=maker, keep=keep)
+        code, said = system.run_program([*command, f"--lc-ctype={ctype}"], cwd=cwd, uid=maker, keep=keep)
         if code == 0:
             return
     raise system.failed(home, "PostgreSQL could not make its data folder.", system.tail(said))

@@ -147,14 +147,14 @@ def is_held(path: str) -> bool:
         os.close(fd)
 
 
-def join(home: str) -> Lock:
+def join_users(home: str) -> Lock:
     """Become one of the server's users; the caller holds the start lock."""
     here = Lock(home, os.path.join(PRESENCE, f"{os.getpid()}-{os.urandom(6).hex()}"))
     here.take(timeout_s=1)
     return here
 
 
-def present(home: str) -> list[str]:
+def living_users(home: str) -> list[str]:
     """Return the presence files of the server's living users."""
     folder = os.path.join(home, PRESENCE)
     return [path for path in (os.path.join(folder, name) for name in os.listdir(folder)) if is_held(path)]
@@ -162,7 +162,7 @@ def present(home: str) -> list[str]:
 
 def sweep(home: str) -> None:
     """Remove the presence files of those who have gone; the caller holds the start lock."""
-    living = set(present(home))
+    living = set(living_users(home))
     folder = os.path.join(home, PRESENCE)
     for path in (os.path.join(folder, name) for name in os.listdir(folder)):
         if path not in living:
@@ -225,7 +225,7 @@ def address(home: str) -> tuple[str, int] | None:
     return (folder, int(lines[3])) if folder and is_private(folder, os.stat(cluster).st_uid) else None
 
 
-def listens(home: str) -> bool:
+def postmaster_listens(home: str) -> bool:
     """Return whether a postmaster listens where the server of `home` announced itself."""
     import socket
 
@@ -241,9 +241,9 @@ def listens(home: str) -> bool:
         return probe.connect_ex(os.path.join(where[0], f".s.PGSQL.{where[1]}")) == 0
 
 
-def is_gone(home: str) -> bool:
+def has_ended(home: str) -> bool:
     """Return whether no process of the server is left."""
-    return not (listens(home) if sys.platform == "win32" else is_held(os.path.join(home, SERVER)))
+    return not (postmaster_listens(home) if sys.platform == "win32" else is_held(os.path.join(home, SERVER)))
 
 
 def orphans(postmaster: int, processes: list[tuple[int, int, str]]) -> list[int]:
@@ -273,15 +273,15 @@ def stop_server(home: str) -> bool:
     where = address(home)
     end_left_behind(home)
     for mode, patience_s in PATIENCE_S.items():
-        if is_gone(home):
+        if has_ended(home):
             break
         # Only a live postmaster listens on its socket: its pid file cannot be stale, and the pid is not a stranger's.
-        if listens(home):
+        if postmaster_listens(home):
             _ask_to_stop(home, mode)
         deadline = time.monotonic() + patience_s
-        while not is_gone(home) and time.monotonic() < deadline:
+        while not has_ended(home) and time.monotonic() < deadline:
             time.sleep(0.01)
-    gone = is_gone(home)
+    gone = has_ended(home)
     if gone and where and sys.platform != "win32" and where[0] != os.path.join(home, CLUSTER):
         _remove_socket_folder(*where)  # the short folder in place of a path too long for a socket
     return gone
@@ -312,10 +312,10 @@ def _ask_to_stop(home: str, mode: str) -> None:
     name = {"fast": "INT", "immediate": "QUIT"}[mode]
     # Sent by the server's own user, so that root signals nobody else whatever the file says.
     owner = os.stat(os.path.join(home, CLUSTER)).st_uid if os.geteuid() == 0 else None
-    call(["/bin/sh", "-c", 'kill -s "$0" "$1"', name, pid], owner)
+    exit_code_of(["/bin/sh", "-c", 'kill -s "$0" "$1"', name, pid], owner)
 
 
-def call(command: list[str], uid: int | None = None, env: dict[str, str] | None = None) -> int:
+def exit_code_of(command: list[str], uid: int | None = None, env: dict[str, str] | None = None) -> int:
     """Run a program in silence, as `uid` and with another environment when given, and return its exit code."""
     import subprocess
 
@@ -346,7 +346,7 @@ def _stopped_for_want_of_users(home: str, supervisor: Lock) -> bool:
     if not start.take():
         return False  # somebody is coming or going
     try:
-        if present(home) or not stop_server(home):
+        if living_users(home) or not stop_server(home):
             return False
         supervisor.release()  # before the start lock: whoever starts next has to see that there is no supervisor
         return True
@@ -354,7 +354,7 @@ def _stopped_for_want_of_users(home: str, supervisor: Lock) -> bool:
         start.release()
 
 
-def keep(home: str) -> None:
+def stop_when_idle(home: str) -> None:
     """Stop the server of `home` when nobody has used it for a few seconds, then return."""
     supervisor = Lock(home, SUPERVISOR)
     if not supervisor.take():
@@ -366,10 +366,10 @@ def keep(home: str) -> None:
             return  # PostgreSQL ends by itself when its folder has gone
         if sys.platform != "win32":  # there the server alone may write to its log
             trim_log(home)
-        was_alone, alone = alone, not present(home)
+        was_alone, alone = alone, not living_users(home)
         if was_alone and alone and _stopped_for_want_of_users(home, supervisor):
             return
 
 
 if __name__ == "__main__":
-    keep(sys.argv[1])
+    stop_when_idle(sys.argv[1])

@@ -47,7 +47,7 @@ def dump(programs: Binaries, url: str, path: Path, snapshot: str, options: Seque
     Raises:
         NotReady: pg_dump failed.
     """
-    _run(
+    _run_program(
         programs,
         "pg_dump",
         url,
@@ -78,7 +78,7 @@ def script_of_dump() -> subprocess.Popen[bytes]:
     )
 
 
-def psql() -> str:
+def psql_path() -> str:
     """Return the path of a psql: the one that is installed, which knows its user's keys, else the one carried.
 
     Raises:
@@ -118,7 +118,7 @@ def _on_path() -> list[Binaries]:
     return [Binaries(Path(dump_).parent, int(version[1]))] if version else []
 
 
-def _run(programs: Binaries, name: str, url: str, *arguments: str) -> None:
+def _run_program(programs: Binaries, name: str, url: str, *arguments: str) -> None:
     """Run a program on a database; its password goes by the environment, where no list of processes shows it."""
     where: dict[str, str] = {key: str(value) for key, value in conninfo_to_dict(url).items() if value is not None}
     password = where.pop("password", None)

@@ -21,12 +21,12 @@ from psycopg import pq
 from pgengram.data_folder import make_data_folder
 from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import new_data, process_locks, system
-from pgengram.postgres.binaries import Binaries, find_binaries, settled
+from pgengram.postgres.binaries import Binaries, find_binaries, runnable
 from pgengram.postgres.new_data import DATABASE, USER
 from pgengram.postgres.process_locks import Lock
 from pgengram.postgres.system import home_of
 from pgengram.postgres.turns import turn
-from pgengram.runtime.system.files import CODE_PAGE, move, remove_tree
+from pgengram.runtime.system.files import CODE_PAGE, remove_tree, rename
 
 MAINTENANCE = "template1"  # the database that every server has
 FORMER = "cluster.former"  # beside the data that took its place
@@ -139,12 +139,12 @@ class EmbeddedPostgres:
             self._here.release()  # somebody is at work for longer than we wait; the supervisor stops the server
             return
         try:
-            _leave(home, self._here)
+            _leave_server(home, self._here)
         finally:
             start.release()
 
 
-def exchange(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool]) -> None:
+def exchange_data(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool]) -> None:
     """Put the data of the stopped server of the folder `other` in the place of a running server's, and stop that.
 
     Nobody can join meanwhile. The former data is kept beside, for `take_back` or `throw_away`; a crash in the middle
@@ -160,21 +160,21 @@ def exchange(server: EmbeddedPostgres, other: Path, unchanged: Callable[[], bool
     """
     home = home_of(server.data_dir)
     with _start_lock(home):
-        if len(process_locks.present(str(home))) > 1 or not unchanged():
+        if len(process_locks.living_users(str(home))) > 1 or not unchanged():
             raise Conflict("The store is in use.", IN_USE)
-        _leave(str(home), server._here)
-        move(home / process_locks.CLUSTER, home / FORMER)
-        move(home_of(other) / process_locks.CLUSTER, home / process_locks.CLUSTER)
+        _leave_server(str(home), server._here)
+        rename(home / process_locks.CLUSTER, home / FORMER)
+        rename(home_of(other) / process_locks.CLUSTER, home / process_locks.CLUSTER)
 
 
-def take_back(data_dir: Path) -> None:
+def take_data_back(data_dir: Path) -> None:
     """Put the data that an exchange replaced back into its place."""
     home = home_of(data_dir)
     with _start_lock(home):
         process_locks.stop_server(str(home))
         if (home / FORMER).exists():
             remove_tree(home / process_locks.CLUSTER)
-            move(home / FORMER, home / process_locks.CLUSTER)
+            rename(home / FORMER, home / process_locks.CLUSTER)
 
 
 @contextmanager
@@ -216,14 +216,14 @@ def start_embedded(
         raise system.unusable(data_dir, error) from error
 
 
-def status(data_dir: Path) -> Status:
+def server_status(data_dir: Path) -> Status:
     """Look at the server of `data_dir` without starting, stopping or making anything.
 
     Raises:
         NotReady: the folder is closed to us.
     """
     try:
-        return _seen(home_of(data_dir.absolute()))
+        return _observed(home_of(data_dir.absolute()))
     except PermissionError as error:
         raise system.unusable(data_dir, error) from error
 
@@ -244,7 +244,7 @@ def _initialised(cluster: Path) -> bool:
     return (cluster / "PG_VERSION").exists()
 
 
-def _seen(home: Path) -> Status:
+def _observed(home: Path) -> Status:
     cluster = home / process_locks.CLUSTER
     initialised = _initialised(cluster)
     running = initialised and _ping(home) == pq.Ping.OK
@@ -255,8 +255,8 @@ def _seen(home: Path) -> Status:
         major=_major(cluster) if initialised else None,
         pid=next((int(pid) for pid in process_locks.announced(str(home))[:1]), None) if running else None,
         log=home / process_locks.LOG,
-        present=len(process_locks.present(str(home))) if (home / process_locks.PRESENCE).exists() else 0,
-        size_bytes=_size(cluster),
+        present=len(process_locks.living_users(str(home))) if (home / process_locks.PRESENCE).exists() else 0,
+        size_bytes=_folder_size(cluster),
     )
 
 
@@ -281,7 +281,7 @@ def _started(home: Path, data_dir: Path, timeout_s: float, report: Callable[[str
         raise NotReady("Another process is starting or stopping the database and makes no progress.", STUCK)
     try:
         process_locks.sweep(str(home))
-        here = process_locks.join(str(home))
+        here = process_locks.join_users(str(home))
         try:
             _ensure_supervisor(home)  # before the server, so that there is none without a supervisor
             _ensure_running(data_dir, timeout_s, report)
@@ -289,15 +289,15 @@ def _started(home: Path, data_dir: Path, timeout_s: float, report: Callable[[str
         except BaseException:
             here.release()  # if the server still comes up, the supervisor ends it
             raise
-        return EmbeddedPostgres(_url(home, DATABASE), data_dir, here)
+        return EmbeddedPostgres(_socket_url(home, DATABASE), data_dir, here)
     finally:
         start.release()
 
 
-def _leave(home: str, here: Lock) -> None:
+def _leave_server(home: str, here: Lock) -> None:
     here.release()
     process_locks.sweep(home)
-    if not process_locks.present(home) and not process_locks.stop_server(home):
+    if not process_locks.living_users(home) and not process_locks.stop_server(home):
         raise NotReady("The database server does not stop.", f"Its log is {os.path.join(home, process_locks.LOG)}.")
 
 
@@ -340,15 +340,15 @@ def _launch(data_dir: Path, processes: Lock, report: Callable[[str], None]) -> N
     home = home_of(data_dir)
     cluster = home / process_locks.CLUSTER
     if not cluster.exists() and (home / FORMER).exists():
-        move(home / FORMER, cluster)  # an exchange was broken off between its two steps
+        rename(home / FORMER, cluster)  # an exchange was broken off between its two steps
     uid = system.owner(cluster)
     programs = find_binaries(_major(cluster) if cluster.exists() else None)
     if cluster.exists():
-        system.require_whole(cluster)
-    programs = settled(programs, data_dir, by_another_user=uid is not None)
+        system.require_complete(cluster)
+    programs = runnable(programs, data_dir, by_another_user=uid is not None)
     if not cluster.exists():
         report("Preparing the database…")
-        new_data.make(home, programs, uid, _kept(processes))
+        new_data.make_data(home, programs, uid, _living(processes))
     report("Starting the database…")
     _configure(home, programs, uid)
     _start(home, programs, uid, processes)
@@ -374,7 +374,7 @@ def _configure(home: Path, programs: Binaries, uid: int | None) -> None:
     draft.write_text(text, encoding=CODE_PAGE or "utf-8")
     if uid is not None:
         os.chown(draft, uid, -1)
-    move(draft, cluster / "pgengram.conf")
+    rename(draft, cluster / "pgengram.conf")
     process_locks.trim_log(str(home))
 
 
@@ -384,8 +384,8 @@ def _start(home: Path, programs: Binaries, uid: int | None, processes: Lock) -> 
         # pg_ctl lets an administrator's server run without those rights, which PostgreSQL demands.
         time.sleep(process_locks.mistakable_s(str(home), time.time()))
         command = [programs.program("pg_ctl"), "start", "-w", "-D", str(cluster), "-l", str(home / process_locks.LOG)]
-        started = process_locks.call(command, env=system.environment()) == 0
-        if not started and process_locks.is_gone(str(home)):  # else it recovers for longer than pg_ctl waits
+        started = process_locks.exit_code_of(command, env=system.environment()) == 0
+        if not started and process_locks.has_ended(str(home)):  # else it recovers for longer than pg_ctl waits
             raise NotReady(f"PostgreSQL could not be started.\n{_log_tail(home)}")
         return
     # We hold the lock of the server's processes, so the pid that a crash left behind is not a postmaster's, whoever
@@ -393,16 +393,16 @@ def _start(home: Path, programs: Binaries, uid: int | None, processes: Lock) -> 
     stale = process_locks.announced(str(home))[:1]
     more = {"PG_GRANDPARENT_PID": stale[0]} if stale and stale[0].isdigit() else {}
     command = [programs.program("postgres"), "-D", system.folder_argument(cluster, uid)]
-    system.detach(command, home, cwd=cluster, uid=uid, keep=_kept(processes), more=more)
+    system.detach(command, home, cwd=cluster, uid=uid, keep=_living(processes), more=more)
 
 
-def _kept(processes: Lock) -> tuple[int, ...]:
+def _living(processes: Lock) -> tuple[int, ...]:
     return () if sys.platform == "win32" else (processes.fd,)
 
 
 def _ensure_database(home: Path) -> None:
     try:
-        with psycopg.connect(_url(home, MAINTENANCE), autocommit=True, connect_timeout=10) as connection:
+        with psycopg.connect(_socket_url(home, MAINTENANCE), autocommit=True, connect_timeout=10) as connection:
             known = connection.execute("SELECT 1 FROM pg_database WHERE datname = %s", [DATABASE]).fetchone()
             if known is None:
                 _make_database(connection)
@@ -421,7 +421,7 @@ def _make_database(connection: psycopg.Connection) -> None:
     connection.execute(f"ALTER DATABASE postgres RENAME TO {DATABASE}")
 
 
-def _url(home: Path, database: str) -> str:
+def _socket_url(home: Path, database: str) -> str:
     host, port = process_locks.address(str(home)) or ("", 0)
     if sys.platform == "win32":
         return f"postgresql://{USER}:{_password(home)}@{host}:{port}/{database}?require_auth=scram-sha-256"
@@ -431,7 +431,7 @@ def _url(home: Path, database: str) -> str:
 def _ping(home: Path) -> pq.Ping:
     if process_locks.address(str(home)) is None:
         return pq.Ping.NO_RESPONSE
-    url = _url(home, MAINTENANCE)
+    url = _socket_url(home, MAINTENANCE)
     return pq.Ping(pq.PGconn.ping(f"{url}&connect_timeout=5".encode()))
 
 
@@ -446,7 +446,7 @@ def _major(cluster: Path) -> int:
         raise NotReady(f"{cluster} contains no PostgreSQL data.", "Move it away, or set PGENGRAM_DATA_DIR.") from error
 
 
-def _size(folder: Path) -> int:
+def _folder_size(folder: Path) -> int:
     total = 0
     for place, _, files in os.walk(folder):
         for name in files:

@@ -127,7 +127,7 @@ def _network_drive(folder: Path) -> str | None:
     return kind if kind.startswith(NETWORK) else None
 
 
-def require_whole(cluster: Path) -> None:
+def require_complete(cluster: Path) -> None:
     """Refuse a data folder of which a part is missing, before PostgreSQL writes into it.
 
     Raises:
@@ -210,7 +210,7 @@ def environment() -> dict[str, str]:
     return {"LC_ALL": "C", **{name: os.environ[name] for name in KEPT if name in os.environ}}
 
 
-def run(command: Sequence[str], *, cwd: Path, uid: int | None, keep: Sequence[int] = ()) -> tuple[int, str]:
+def run_program(command: Sequence[str], *, cwd: Path, uid: int | None, keep: Sequence[int] = ()) -> tuple[int, str]:
     """Run a program to its end and return its exit code and what it said; on Windows it ends when we do."""
     with subprocess.Popen(
         command,

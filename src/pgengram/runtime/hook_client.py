@@ -77,7 +77,7 @@ def _event_on_stdin() -> dict[str, object]:
 def _write_to_log(text: str) -> None:
     """Add a line to the log, if there is room for it."""
     try:
-        local.note(local.Endpoints(os.environ), text.replace("\n", " "))
+        local.log_line(local.Endpoints(os.environ), text.replace("\n", " "))
     except (OSError, ValueError):  # a full disk, or a folder of somebody else: there is nowhere to say so
         return
 
@@ -99,19 +99,19 @@ def _hook_output(place: local.Endpoints, request: dict[str, object], patience_s:
     event = request["event"]
     name = next((event[one] for one in NAMES if event.get(one)), "") if isinstance(event, dict) else ""
     try:
-        asked = local.ask_or_start if name in ASKING else local.ask
+        asked = local.ask_or_start if name in ASKING else local.ask_server
         answer = asked(place, request, patience_s)
     except local.Unanswered:
         local.keep_for_later(place, request)
         raise
     if answer is None:
         local.keep_for_later(place, request)
-        local.start(place)
+        local.start_server(place)
         if name in ASKING:
             raise local.Unanswered(f"no server was up within {PATIENCE_S:g} s of {name}")
         return ""
     if "error" in answer:
-        local.note(place, f"{request['hook']}: {name}: {json.dumps(answer['error'])}")
+        local.log_line(place, f"{request['hook']}: {name}: {json.dumps(answer['error'])}")
     return str(answer.get("print") or "")
 
 

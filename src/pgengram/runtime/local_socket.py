@@ -111,7 +111,7 @@ class Endpoints:
         return name.startswith(self.key) and name.endswith(ending)
 
 
-def ask(place: Endpoints, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
+def ask_server(place: Endpoints, request: dict[str, object], timeout_s: float) -> dict[str, object] | None:
     """Return what the first server that answers says; None where no server listens.
 
     Raises:
@@ -133,16 +133,16 @@ def ask_or_start(place: Endpoints, request: dict[str, object], timeout_s: float)
         Unanswered: as `ask`.
     """
     deadline = time.monotonic() + timeout_s
-    answer = ask(place, request, timeout_s)
+    answer = ask_server(place, request, timeout_s)
     if answer is None:
-        start(place)
+        start_server(place)
     while answer is None and time.monotonic() < deadline:
         time.sleep(POLL_S)
-        answer = ask(place, request, deadline - time.monotonic())
+        answer = ask_server(place, request, deadline - time.monotonic())
     return answer
 
 
-def start(place: Endpoints) -> None:
+def start_server(place: Endpoints) -> None:
     """Start a server that ends by itself once nobody asks, unless somebody is doing that just now."""
     place.make()
     try:
@@ -178,7 +178,7 @@ def keep_for_later(place: Endpoints, request: dict[str, object]) -> None:
     os.replace(f"{path}.new", path)
 
 
-def note(place: Endpoints, text: str) -> None:
+def log_line(place: Endpoints, text: str) -> None:
     """Add a line to the log of hooks, which stays small."""
     make_data_folder(os.path.dirname(place.log))
     if os.path.exists(place.log) and os.path.getsize(place.log) > LOG_BYTES:
@@ -202,7 +202,7 @@ def _exchange(path: str, line: bytes, deadline: float) -> bytes | None:
     if PIPES:
         from pgengram.runtime import windows_pipe
 
-        return windows_pipe.exchange(path, line, deadline)
+        return windows_pipe.exchange_line(path, line, deadline)
     with socket.socket(socket.AF_UNIX) as connection:
         try:
             connection.settimeout(max(0.001, deadline - time.monotonic()))
@@ -223,7 +223,7 @@ def listens(path: str) -> bool:
     if PIPES:
         from pgengram.runtime import windows_pipe
 
-        return windows_pipe.listens(path)
+        return windows_pipe.pipe_listens(path)
     with socket.socket(socket.AF_UNIX) as probe:
         try:
             probe.connect(path)

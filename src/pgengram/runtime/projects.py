@@ -86,14 +86,18 @@ def sighting_of(folder: str) -> Sighting | None:
     if not os.path.isabs(folder):
         return None
     here = Path(os.path.realpath(folder))
-    nobodys = _nobodys()
+    nobodys = _shared_folders()
     for top in (here, *here.parents):
         if top in nobodys or top == Path(top.anchor):
             break
         common = _common_folder(top)
         if common is not None:
             return _of_repository(here, top, common)
-    return None if here in nobodys or here == Path(here.anchor) else Sighting(_parts(here), (_place(here),))
+    return (
+        None
+        if here in nobodys or here == Path(here.anchor)
+        else Sighting(_folder_parts(here), (_folder_identity(here),))
+    )
 
 
 def is_worked_in(folder: str) -> bool:
@@ -110,7 +114,7 @@ def is_worked_in(folder: str) -> bool:
     return steps[0].lower() not in NOT_WORKED_IN and not any(step.startswith(".") for step in steps)
 
 
-def is_gone(key: str) -> bool:
+def has_moved(key: str) -> bool:
     """Whether a key is a place where its project lies no more; never for a remote."""
     place, _, moment = key.rpartition("@")
     if not os.path.isabs(place):
@@ -119,7 +123,7 @@ def is_gone(key: str) -> bool:
     return not os.path.isdir(place) or became_a_repository or moment != str(_cloned_at(place))
 
 
-def _nobodys() -> set[Path]:
+def _shared_folders() -> set[Path]:
     """Return the folders that hold projects and are none themselves."""
     home = Path(os.path.realpath(Path.home()))
     return {home, *home.parents, Path(os.path.realpath(tempfile.gettempdir()))}
@@ -130,7 +134,7 @@ def _of_windows(folder: PureWindowsPath) -> Sighting | None:
     steps = folder.parts[1:]
     if not steps or (steps[0].lower() == "users" and len(steps) < 3):
         return None
-    return Sighting(_parts(folder), (folder.as_posix().lower(),))
+    return Sighting(_folder_parts(folder), (folder.as_posix().lower(),))
 
 
 def _common_folder(top: Path) -> Path | None:
@@ -152,13 +156,13 @@ def _common_folder(top: Path) -> Path | None:
 def _of_repository(here: Path, top: Path, common: Path) -> Sighting:
     # Without an address it is called by the folder: of the main worktree, of a submodule, or of a bare repository.
     folder = common.parent if common.name.startswith(".") else common
-    addresses = [_address_parts(one, folder) for one in _addresses(common / "config")]
-    parts = next((one for one in addresses if one), _parts(folder))
+    addresses = [_address_parts(one, folder) for one in _remote_addresses(common / "config")]
+    parts = next((one for one in addresses if one), _folder_parts(folder))
     keys = ["/".join(one).lower() for one in addresses if one]
-    return Sighting(parts, (*dict.fromkeys(keys), _place(common)), _part(here, top))
+    return Sighting(parts, (*dict.fromkeys(keys), _folder_identity(common)), _nearest_manifest(here, top))
 
 
-def _part(here: Path, top: Path) -> str | None:
+def _nearest_manifest(here: Path, top: Path) -> str | None:
     """Return the path, from the top, of the nearest folder with a manifest of its own."""
     for folder in (here, *here.parents):
         if folder == top:
@@ -168,7 +172,7 @@ def _part(here: Path, top: Path) -> str | None:
     return None
 
 
-def _addresses(config: Path) -> list[str]:
+def _remote_addresses(config: Path) -> list[str]:
     """Return the addresses of a repository's usual remotes, or of the first where there is none of these."""
     read = ConfigParser(strict=False, interpolation=None, allow_no_value=True, comment_prefixes=("#", ";"))
     try:
@@ -198,11 +202,11 @@ def _address_parts(address: str, folder: Path) -> tuple[str, ...]:
     return (*parts[:-1], parts[-1].removesuffix(".git")) if parts else ()
 
 
-def _parts(folder: PurePath) -> tuple[str, ...]:
+def _folder_parts(folder: PurePath) -> tuple[str, ...]:
     return (*folder.parts[1:-1], folder.name.removesuffix(".git"))
 
 
-def _place(folder: Path) -> str:
+def _folder_identity(folder: Path) -> str:
     """Return what a folder is known by as long as it is the same one: its path, and when it was cloned or made."""
     path = str(folder).lower() if sys.platform in ("win32", "darwin") else str(folder)
     return f"{path}@{_cloned_at(folder)}"

@@ -20,7 +20,7 @@ ENDPOINT: Final = "OTEL_EXPORTER_OTLP_ENDPOINT"
 PATIENCE_S: Final = 2.0  # for the collector; what it has not taken when the server ends is lost
 
 
-def start() -> None:
+def start_telemetry() -> None:
     """Send traces and metrics to OTEL_EXPORTER_OTLP_ENDPOINT by HTTP, as long as the process runs.
 
     Does nothing where that is not set, where OpenTelemetry is switched off or set up already. The usual OTEL_ variables
@@ -41,18 +41,18 @@ def start() -> None:
         log.warning("%s is set, but nothing is sent: install 'pgengram[otel]'.", ENDPOINT)
         return
     resource = Resource.create({"service.name": os.environ.get("OTEL_SERVICE_NAME", "pgengram")})
-    if _wanted("TRACES") and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
+    if _is_wanted("TRACES") and isinstance(trace.get_tracer_provider(), trace.ProxyTracerProvider):
         tracers = TracerProvider(resource=resource)
         tracers.add_span_processor(BatchSpanProcessor(OTLPSpanExporter(timeout=PATIENCE_S)))
         trace.set_tracer_provider(tracers)
-    if _wanted("METRICS") and not isinstance(metrics.get_meter_provider(), MeterProvider):
+    if _is_wanted("METRICS") and not isinstance(metrics.get_meter_provider(), MeterProvider):
         reader = PeriodicExportingMetricReader(
             OTLPMetricExporter(timeout=PATIENCE_S), export_timeout_millis=PATIENCE_S * 1_000
         )
         metrics.set_meter_provider(MeterProvider([reader], resource=resource))
 
 
-def _wanted(what: str) -> bool:
+def _is_wanted(what: str) -> bool:
     return os.environ.get(f"OTEL_{what}_EXPORTER", "otlp") != "none"
 
 

@@ -37,7 +37,7 @@ def security(sid: str) -> str:
     return f"O:{sid}D:P(A;;GA;;;{sid})"
 
 
-def exchange(path: str, line: bytes, deadline: float) -> bytes | None:
+def exchange_line(path: str, line: bytes, deadline: float) -> bytes | None:
     """Send a line to the server whose pipe a file names, and return the line that it answers; None where nobody
     listens.
 
@@ -94,7 +94,7 @@ def write_all(pipe: int, data: bytes) -> None:
         left = left[os.write(pipe, left) :]
 
 
-def listens(path: str) -> bool:
+def pipe_listens(path: str) -> bool:
     """Whether there is a server behind the pipe that a file names; always no on other systems."""
     name = name_in(path)
     if name is None or sys.platform != "win32":

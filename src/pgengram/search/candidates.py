@@ -32,7 +32,7 @@ MOST_SHARE: Final = BM25_K1 + 1  # the most that BM25 gives
 LEAST_SHARE: Final = MOST_SHARE / (1 + BM25_K1 * (1 + 2 * BM25_B))
 
 
-def searched(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:
+def with_vector_search(scope: Scope, model: VectorIndex | None, namespace_id: int) -> Scope:
     """Return `scope` with the way in which its vectors are searched."""
     way: Way = "each" if model is None else model.way(namespace_id)
     return replace(scope, way="either" if scope.narrowed and way != "each" else way)
@@ -178,7 +178,7 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
     In mode semantic they are the `reach` nearest, in mode text those that have the words, else the best hundred of both
     and the turns beside the best of these.
     """
-    gone, and_gone = _hidden(scope, model, mode)
+    gone, and_gone = _hidden_best(scope, model, mode)
     if mode == "semantic":
         return f"""WITH {scope_set(scope)}, {sized(model, scope)}, near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
@@ -203,7 +203,7 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
     concat_ws(' and ', CASE WHEN c.memory_id = ANY(%(named)s::uuid[]) THEN 'id' END, CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
               CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
   FROM (SELECT memory_id FROM near
-        UNION (SELECT memory_id FROM worded WHERE words > 0 {_signs(mode, "worded")}
+        UNION (SELECT memory_id FROM worded WHERE words > 0 {_sign_condition(mode, "worded")}
                ORDER BY words DESC, memory_id DESC LIMIT {reach})
         UNION SELECT named.id FROM unnest(%(named)s::uuid[]) AS named(id) WHERE {in_scope(scope, "named.id")}) AS c
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
@@ -212,7 +212,7 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
 ) {_known_of_each(model)}"""
 
 
-def _hidden(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
+def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
     """Return what finds those of the hidden memories that fit best, and what adds them to the others; nothing where
     they
     don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey.
@@ -229,11 +229,11 @@ def _hidden(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, s
 )"""
     nearest = f"""(SELECT * FROM gone WHERE similarity IS NOT NULL AND {str(mode != "text").lower()}
     ORDER BY similarity DESC, memory_id LIMIT %(limit)s)"""
-    worded = f"""(SELECT * FROM gone WHERE words > 0 {_signs(mode, "gone")} ORDER BY words DESC, memory_id LIMIT %(limit)s)"""
+    worded = f"""(SELECT * FROM gone WHERE words > 0 {_sign_condition(mode, "gone")} ORDER BY words DESC, memory_id LIMIT %(limit)s)"""
     return gone, f"UNION ALL SELECT *, '{HIDDEN}' FROM ({nearest} UNION {worded}) AS gone"
 
 
-def _signs(mode: Mode, among: str) -> str:
+def _sign_condition(mode: Mode, among: str) -> str:
     """Return the condition that a memory of a set has the phrases and lacks the words that the signs of mode text
     ask.
     """
@@ -317,7 +317,7 @@ def rarest(counts: list[int]) -> list[bool]:
     return rare
 
 
-def adding(counts: list[int], weights: list[float]) -> list[bool]:
+def adds_only(counts: list[int], weights: list[float]) -> list[bool]:
     """Return which terms only add to what others find: a memory that has nothing but these scores below a hundred
     others, so it is not among the best by words (MaxScore: Turtle and Flood 1995).
 

@@ -7,7 +7,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.candidates import by_meaning, searched, set_for_index, sized
+from pgengram.search.candidates import by_meaning, set_for_index, sized, with_vector_search
 from pgengram.search.filters import scope_of
 from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Transaction
@@ -37,7 +37,7 @@ async def neighbours(
         limit: how many at most.
     """
     places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
-    scope = searched(scope_of(Question()), model, tx.namespace_id)
+    scope = with_vector_search(scope_of(Question()), model, tx.namespace_id)
     await set_for_index(tx, scope)
     nearest = NEAREST.format(hidden=HIDDEN_IDS, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
     found: dict[UUID, tuple[float, UUID]] = {}

@@ -50,7 +50,7 @@ COUNT: Final = (
 )
 
 
-async def listed(tx: Transaction, question: Question, place: Cursor) -> Hits:
+async def list_page(tx: Transaction, question: Question, place: Cursor) -> Hits:
     """Return a page of the memories that pass the filters in the order asked for, newest first unless told otherwise.
 
     Args:
@@ -123,7 +123,7 @@ async def most_relevant(
     return await tx.rows(MOST_RELEVANT.format(after=AFTER_LINE if after else ""), given)
 
 
-async def counted(tx: Transaction, question: Question) -> int:
+async def count_matches(tx: Transaction, question: Question) -> int:
     """Return how many memories pass the filters."""
     scope = scope_of(question)
     row = await tx.row(COUNT.format(conditions=scope.conditions, activation=scope.activation), scope.parameters)

@@ -19,7 +19,7 @@ from pgengram.search.vector_index import MEMORIES_TO_TELL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.stems import beginning, foreign_stems
-from pgengram.text.lexical.words import hashed, words
+from pgengram.text.lexical.words import term_hash, words
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
@@ -166,7 +166,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
         counts |= frequencies.note(tx.namespace_id, looked_up, rows)
     total = max([total, *counts.values()])
     word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
-    sounds = {hashed(sound) for sound in chain(*parsed.sounds.values())}
+    sounds = {term_hash(sound) for sound in chain(*parsed.sounds.values())}
     own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - sounds
     asked_words = _asked_words(parsed, rows, counts, total)
     finding = {
@@ -229,8 +229,8 @@ def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int
     light = {parsed.words.index(word) + 1 for word in parsed.light}
     others = [word for word in parsed.words if word not in parsed.light]
     kept = {row["term"] for row in rows if row["position"] not in light}
-    kept.update(map(hashed, foreign_stems(parsed.text, others)))
-    left_out = {row["term"] for row in rows if row["position"] in light} | {*map(hashed, parsed.light_extra)}
+    kept.update(map(term_hash, foreign_stems(parsed.text, others)))
+    left_out = {row["term"] for row in rows if row["position"] in light} | {*map(term_hash, parsed.light_extra)}
     return {term: count for term, count in counts.items() if term in kept or term not in left_out} or counts
 
 
@@ -281,7 +281,7 @@ def _name_terms(
     found = []
     for name in names:
         terms = {row["term"] for row in rows if row["position"] == places.get(name)}
-        terms |= {*map(hashed, (*foreign_stems(parsed.text, [name]), *parsed.sounds.get(name, ())))}
+        terms |= {*map(term_hash, (*foreign_stems(parsed.text, [name]), *parsed.sounds.get(name, ())))}
         found.append({term for term in terms if counts.get(term)})
     return [terms for terms in found if terms]
 
@@ -298,7 +298,7 @@ def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, Ask
 
 def _heard(word: AskedWord, sounds: Sequence[str], counts: Mapping[int, int]) -> AskedWord:
     """Return a word with what it sounds like as a name; it is known if a memory has such a name."""
-    return replace(word, sounds=sounds, known=word.known or any(counts.get(hashed(one)) for one in sounds))
+    return replace(word, sounds=sounds, known=word.known or any(counts.get(term_hash(one)) for one in sounds))
 
 
 async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:

@@ -41,7 +41,7 @@ class Vocabularies:
         if not asked:
             return {}
         known = await self._words(tx, memories)
-        return {word: found for word in asked if (found := nearest(word, known))}
+        return {word: found for word in asked if (found := nearest_words(word, known))}
 
     async def _words(self, tx: Transaction, memories: int) -> frozenset[str]:
         until, count, known = self._known.get(tx.namespace_id, (0.0, -1, frozenset[str]()))
@@ -54,7 +54,7 @@ class Vocabularies:
         return known
 
 
-def nearest(typed: str, known: Iterable[str]) -> list[str]:
+def nearest_words(typed: str, known: Iterable[str]) -> list[str]:
     """Return the words that one in small letters may stand for, best first: those that it begins, then those that it
     is part of, then those that it misspells.
     """

@@ -14,7 +14,7 @@ from pgengram.search.asked import Parsed
 from pgengram.search.filters import scope_of
 from pgengram.search.times.dates import Period, TimeRead, by_clock, times, without_times
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import function_words, light_words, spoken
+from pgengram.text.lexical.language import clear_language, function_words, light_words
 from pgengram.text.lexical.sounds import asked_sounds
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.translations import in_english
@@ -31,10 +31,10 @@ def parse(question: Question, now: datetime) -> Parsed:
     text, phrases, unwanted, unwanted_phrases = websearch(question.query) if question.mode == "text" else plain
     found = times(text, now)
     sought = without_times(text, [one for one in found if one.relative and question.mode != "text"])
-    language = spoken(sought or text)
+    language = clear_language(sought or text)
     asked = list(dict.fromkeys(_content_words(sought, language)))[:MAX_WORDS]
     english = {} if question.mode == "text" else in_english(sought)
-    sounds = asked_sounds(sought, asked, _unknown(asked, language, english) if question.mode != "text" else ())
+    sounds = asked_sounds(sought, asked, _unknown_words(asked, language, english) if question.mode != "text" else ())
     characters = extra_terms(sought)
     may_find_nothing = None if question.mode == "text" else language
     light = _light(asked, may_find_nothing)
@@ -67,7 +67,7 @@ def _ahead(periods: Sequence[Period], now: datetime) -> datetime | None:
     return today - _offset(now) if goes_on else None
 
 
-def _unknown(asked: Sequence[str], language: str | None, english: Mapping[str, Sequence[str]]) -> list[str]:
+def _unknown_words(asked: Sequence[str], language: str | None, english: Mapping[str, Sequence[str]]) -> list[str]:
     """Return the words that the lexicon of their language doesn't have, such as names in small letters."""
     if not language or not language_data(language).lexicon:
         return []

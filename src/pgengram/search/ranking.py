@@ -10,12 +10,21 @@ from uuid import UUID
 from pgengram.fields import MAX_LIMIT
 from pgengram.search import what_holds
 from pgengram.search.asked import Asked
-from pgengram.search.candidates import CANDIDATES, HIDDEN, PERHAPS, adding, rarest, searched, set_for_index, statement
+from pgengram.search.candidates import (
+    CANDIDATES,
+    HIDDEN,
+    PERHAPS,
+    adds_only,
+    rarest,
+    set_for_index,
+    statement,
+    with_vector_search,
+)
 from pgengram.search.features import Candidates, Terms, best_words, features
 from pgengram.search.filters import WITH_ACTIVATION
-from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, judge, lead, way_of
+from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, add_probabilities, lead, way_of
 from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, Match, hits_of
-from pgengram.search.times.dates import written
+from pgengram.search.times.dates import date_pattern
 from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
 from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row, Transaction
@@ -55,13 +64,13 @@ def scored(columns: dict[str, Numbers], rows: list[Row]) -> Numbers:
     return np.asarray(usual + sum(weight * columns[name] for name, weight in weights("ranking").items()))
 
 
-def parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
+def statement_parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
     """Return what `statement` needs to know of a question."""
     parsed, question = asked.parsed, asked.parsed.question
     rare = rarest(asked.counts)
     # Behind a filter a hundred others may not be in scope, and words alone are read page by page.
     may_add = not parsed.scope.narrowed and question.mode != "text"
-    adds = adding(asked.counts, asked.weights) if may_add else [False] * len(rare)
+    adds = adds_only(asked.counts, asked.weights) if may_add else [False] * len(rare)
     bits = [1 << place if place < COUNTED_WORDS and finds else 0 for place, finds in enumerate(rare)]
     bit_of = dict(zip(asked.terms, bits, strict=True))
     return {
@@ -77,7 +86,7 @@ def parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
         "utc_offset": parsed.utc_offset,
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],
-        "written": [written(period) for period in parsed.periods],
+        "written": [date_pattern(period) for period in parsed.periods],
         "fits": [1.0 if period.sure else PERHAPS for period in parsed.periods],
         "mean_length": asked.mean_length,
         "vector": embedded.parameter,
@@ -96,12 +105,12 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
         ModelSwitched: the store has taken another model since the question was embedded.
     """
     model, question = embedded.model_in(tx), asked.parsed.question
-    scope = searched(asked.parsed.scope, model, tx.namespace_id)
+    scope = with_vector_search(asked.parsed.scope, model, tx.namespace_id)
     if offset:
         scope = replace(scope, hidden=None)
     reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
     await set_for_index(tx, scope)
-    given = parameters(asked, embedded)
+    given = statement_parameters(asked, embedded)
     rows = await tx.rows(
         statement(scope, model, question.mode, CANDIDATES if question.mode == "auto" else reach), given
     )
@@ -114,7 +123,7 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches[: question.limit])
     if ordered and model is not None and not asked.ids:
         found = await what_holds.current_first(tx, found, model, asked)
-    answered, evidence = judge(asked, found, best.field)
+    answered, evidence = add_probabilities(asked, found, best.field)
     found = found[offset - first :][: question.limit]
     await what_holds.note_conflicts(tx, found)
     of_hidden = _as_fitting(asked, hidden_hits, found, hidden.field)
@@ -197,7 +206,7 @@ def _as_fitting(asked: Asked, hidden: list[Hit], found: list[Hit], field: Field)
     for.
     """
     limit = asked.parsed.question.limit
-    if not hidden or judge(asked, hidden, field)[1] == "none":
+    if not hidden or add_probabilities(asked, hidden, field)[1] == "none":
         return {}
     least = FITS_STILL * max(hit.fit for hit in hidden)
     if len(found) >= limit:

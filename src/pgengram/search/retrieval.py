@@ -18,7 +18,7 @@ from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
 from pgengram.search.ranking import ranked
 from pgengram.search.results.cursors import Cursor
-from pgengram.search.results.fusion import REACH, fused, parts_of
+from pgengram.search.results.fusion import REACH, fused, question_parts
 from pgengram.search.results.hits import Hits
 from pgengram.search.vector_index import Embedded
 from pgengram.store.connection.replica import Begin
@@ -56,7 +56,7 @@ class Retrieval:
         if question.mode == "text":  # whose signs hold for the whole of a text
             asked = [(1.0, query) for query in question.queries]
         else:
-            asked = [part for query in question.queries for part in parts_of(query)]
+            asked = [part for query in question.queries for part in question_parts(query)]
         if len(asked) == 1:
             return await self._found(begin, question, place)
         return await self._found_together(begin, question, asked, place)
@@ -84,10 +84,10 @@ class Retrieval:
             async with begin() as tx:
                 asked = await understand(tx, parsed, self._frequencies)
                 await asyncio.wait([embedding], timeout=HELD_S)
-                if embedding.done() and _is_of(asked, embedding.result()):
+                if embedding.done() and _is_its_vector(asked, embedding.result()):
                     return await ranked(tx, asked, embedding.result(), place.offset)
             embedded = await embedding
-        if not _is_of(asked, embedded):
+        if not _is_its_vector(asked, embedded):
             embedded = await self._embedded(asked.meaning, question.mode)
         async with begin() as tx:
             return await ranked(tx, asked, embedded, place.offset)
@@ -118,7 +118,7 @@ class Retrieval:
         return Embedded(question=text, failed=True)
 
 
-def _is_of(asked: Asked, embedded: Embedded) -> bool:
+def _is_its_vector(asked: Asked, embedded: Embedded) -> bool:
     """Whether a vector is that of the question's meaning, or there will be none."""
     return embedded.failed or embedded.question in (None, asked.meaning)
 

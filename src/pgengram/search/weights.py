@@ -11,7 +11,7 @@ WEIGHTS: Final = Path(__file__).parent / "weights.json"
 
 
 @cache
-def _all() -> dict[str, dict[str, Any]]:
+def _all_weights() -> dict[str, dict[str, Any]]:
     return dict(json.loads(WEIGHTS.read_text(encoding="utf-8")))
 
 
@@ -19,4 +19,4 @@ def weights(part: str) -> dict[str, Any]:
     """Return the weights of a part of the search, by the names of what they weigh: ranking, sharpness, evidence,
     speaker, succession.
     """
-    return _all()[part]
+    return _all_weights()[part]

@@ -71,7 +71,7 @@ async def current_first(tx: Transaction, hits: Sequence[Hit], model: VectorIndex
     if not worth_it:
         return [*hits]
     cosines, older_is_meant = await _cosines(tx, worth_it, model), asks_for_older(asked)
-    return [hit for part in parts for hit in _in_order(part, cosines, older_is_meant)]
+    return [hit for part in parts for hit in _newer_first(part, cosines, older_is_meant)]
 
 
 async def _cosines(tx: Transaction, parts: Sequence[Sequence[Hit]], model: VectorIndex) -> Cosines:
@@ -95,7 +95,7 @@ def _successions(hits: Sequence[Hit]) -> Iterator[tuple[Hit, Hit]]:
             yield newer, older
 
 
-def _in_order(hits: Sequence[Hit], cosines: Cosines, older_is_meant: Meant) -> list[Hit]:
+def _newer_first(hits: Sequence[Hit], cosines: Cosines, older_is_meant: Meant) -> list[Hit]:
     by_id = {hit.id: hit for hit in hits}
     stands_behind: dict[UUID, list[Hit]] = defaultdict(list)
     for (newer_id, older_id), evidence in surest(_judged(hits, cosines), BEFORE):
@@ -106,7 +106,7 @@ def _in_order(hits: Sequence[Hit], cosines: Cosines, older_is_meant: Meant) -> l
             older.newer.append(str(newer_id))
         else:
             stands_behind[older_id].append(newer)
-            _note(newer, older, surely=evidence >= NAMED)
+            _note_succession(newer, older, surely=evidence >= NAMED)
     placed: dict[UUID, Hit] = {}
     waiting: set[UUID] = set()
 
@@ -123,7 +123,7 @@ def _in_order(hits: Sequence[Hit], cosines: Cosines, older_is_meant: Meant) -> l
     return [*placed.values()]
 
 
-def _note(newer: Hit, older: Hit, *, surely: bool) -> None:
+def _note_succession(newer: Hit, older: Hit, *, surely: bool) -> None:
     """Note that one hit stands before another as it succeeds it."""
     if newer.match is not None:
         newer.match.succeeds.add(older.id)
@@ -135,10 +135,10 @@ def _note(newer: Hit, older: Hit, *, surely: bool) -> None:
 def _judged(hits: Sequence[Hit], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
     """Yield each newer hit with an older one that it may succeed, and the evidence."""
     for newer, older in _successions(hits):
-        yield (newer.id, older.id), _evidence(newer, older, cosines)
+        yield (newer.id, older.id), _succession_evidence(newer, older, cosines)
 
 
-def _evidence(newer: Hit, older: Hit, cosines: Cosines) -> float:
+def _succession_evidence(newer: Hit, older: Hit, cosines: Cosines) -> float:
     cosine = cosines[newer.id].get(older.id, 0.0)
     pair = (newer.id, older.id)
     crowded = [crowding(value for id_, value in cosines[one].items() if id_ not in pair) for one in pair]
@@ -154,14 +154,16 @@ def asks_for_older(asked: Asked) -> Callable[[Hit, Hit], bool]:
     said = words(asked.parsed.text)
     nouns = {word.text for word in asked.words if not word.is_name}
     names = {_POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
-    numbered = set(_numbered(asked.parsed.text))
+    numbered = set(_numbers_with_words(asked.parsed.text))
 
     def is_of_another(newer: str, older: str) -> bool:
         its, held = ({_POSSESSIVE.sub("", word) for word in words(text)} for text in (newer, older))
         if names & held - its and new_names(newer, older):
             return True
-        of_newer = dict(_numbered(newer))
-        return any(of_newer.get(what, number) != number for what, number in numbered.intersection(_numbered(older)))
+        of_newer = dict(_numbers_with_words(newer))
+        return any(
+            of_newer.get(what, number) != number for what, number in numbered.intersection(_numbers_with_words(older))
+        )
 
     def older_is_meant(newer: Hit, older: Hit) -> bool:
         outside = _is_of_period(older) and not _is_of_period(newer)
@@ -174,7 +176,7 @@ def _is_of_period(hit: Hit) -> bool:
     return hit.match is not None and "period" in hit.match.why
 
 
-def _numbered(text: str) -> list[tuple[str, str]]:
+def _numbers_with_words(text: str) -> list[tuple[str, str]]:
     """Return each number with the word before it."""
     said = [word.casefold() for word in words(text)]
     return [(before, word) for before, word in pairwise(said) if word[0].isdigit() and before.isalpha()]

@@ -46,7 +46,7 @@ class Declined(ConfirmRequired):
         super().__init__("Cancelled by the user.")
 
 
-async def confirmed(
+async def when_confirmed(
     store: Store,
     action: str,
     token: str,
@@ -71,7 +71,7 @@ async def confirmed(
         ConfirmRequired: the token is not valid, or the plan is not what was agreed to any more; nothing was changed.
         Declined: the user said no.
     """
-    token = token or await _answered(store)
+    token = token or await _token_agreed_to(store)
     if not token:
         async with store.transaction() as tx:
             made = await plan(tx, None)
@@ -79,8 +79,8 @@ async def confirmed(
                 return await execute(tx, made)
             shown = await preview(tx, made)
             seconds = confirmations.SECONDS if ASKER.get() is None else confirmations.SECONDS_OF_A_QUESTION
-            token = await confirmations.ask(tx, action, made.kept, seconds)
-        if not await _agreed(store, made.question, token):
+            token = await confirmations.make_token(tx, action, made.kept, seconds)
+        if not await _user_agrees(store, made.question, token):
             again = f"repeat the call with confirm_token within {confirmations.SECONDS} s."
             hint = f"No memory is changed yet. If the user agrees, {again}"
             message = f"{getattr(shown, 'message', '')} {hint}"
@@ -115,12 +115,12 @@ async def agreed_by_person(
         ConfirmRequired: nobody can be asked, or the plan is not what was agreed to any more.
         Declined: the person said no.
     """
-    token = await _answered(store)
+    token = await _token_agreed_to(store)
     if not token:
         async with store.transaction() as tx:
             made = await plan(tx)
-            token = await confirmations.ask(tx, action, made.kept, confirmations.SECONDS_OF_A_QUESTION)
-        if not await _agreed(store, made.question, token):
+            token = await confirmations.make_token(tx, action, made.kept, confirmations.SECONDS_OF_A_QUESTION)
+        if not await _user_agrees(store, made.question, token):
             await _discard(store, token)
             raise ConfirmRequired(
                 f"A person must agree to this, and your client cannot ask. {made.question}", elsewhere
@@ -137,7 +137,7 @@ async def agreed_by_person(
     return made
 
 
-async def _answered(store: Store) -> str:
+async def _token_agreed_to(store: Store) -> str:
     """Return the token of the question to which this call brings the user's yes; empty when it brings no answer."""
     asker = ASKER.get()
     if asker is None or asker.answer is None:
@@ -146,7 +146,7 @@ async def _answered(store: Store) -> str:
     return token if agreed else await _decline(store, token)
 
 
-async def _agreed(store: Store, question: str, token: str) -> bool:
+async def _user_agrees(store: Store, question: str, token: str) -> bool:
     """Ask the user; False when nobody can be asked."""
     asker = ASKER.get()
     agreed = None if asker is None else await asker.ask(question, token)

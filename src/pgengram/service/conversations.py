@@ -47,7 +47,7 @@ class Conversations:
         """Keep what was said since the last time, each turn once, and take back what was; return how many turns are new."""
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
-            last, kept_from = await store.begin(tx, conversation)
+            last, kept_from = await store.begin_conversation(tx, conversation)
             taken_back = await turn_arrivals.taken_back(tx, conversation)
             known, turns = await asyncio.to_thread(read, conversation, last)
             if not turns:
@@ -82,7 +82,10 @@ class Conversations:
             turns: in any order, of any conversations.
             dry_run: change nothing.
         """
-        named = {conversation: _named(conversation) for conversation in {conversation for conversation, _ in turns}}
+        named = {
+            conversation: _with_short_names(conversation)
+            for conversation in {conversation for conversation, _ in turns}
+        }
         turns = [(named[conversation], turn) for conversation, turn in turns]
         arrivals = self._arrivals.setdefault(dry_run, Arrivals(imported=True, dry_run=dry_run))
         async with self._store.transaction() as tx:
@@ -104,11 +107,11 @@ class Conversations:
             self._told |= {name: named}
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
-            last, _ = await store.begin(tx, conversation)
+            last, _ = await store.begin_conversation(tx, conversation)
             turn = fitted(Turn(last + 1, *told, at))[0]
             if not keeping.keeps or await store.is_kept(tx, conversation, turn, again=not is_another):
                 return False
-            await turn_arrivals.add(tx, [turn_arrivals.row_of(conversation, turn)])
+            await turn_arrivals.add_turns(tx, [turn_arrivals.turn_row(conversation, turn)])
             await store.read_to(tx, conversation, turn.number, at)
         self._silence.note(spoken=True)
         return True
@@ -116,8 +119,8 @@ class Conversations:
     async def catch_up(self, current: Conversation, read: Read) -> None:
         """Keep the end of earlier conversations whose client ended before its hook could run."""
         async with self._store.transaction() as tx:
-            earlier = await store.unfinished(tx, current, CATCHES_UP)
-            await store.forget_old(tx, await store.keeping(tx))
+            earlier = await store.unfinished_conversations(tx, current, CATCHES_UP)
+            await store.remove_old_turns(tx, await store.keeping(tx))
         for one in earlier:
             await self.keep(one, read)
 
@@ -140,7 +143,7 @@ class Conversations:
     async def state(self) -> dict[str, Any]:
         """Return whether conversations are kept, how long, and how much there is."""
         async with self._store.transaction() as tx:
-            keeping, counted = await store.keeping(tx), await store.counted(tx)
+            keeping, counted = await store.keeping(tx), await store.count_kept(tx)
         oldest = counted.pop("oldest", None)
         counts = {**counted, "oldest": f.as_utc(oldest)} if oldest else counted
         return {"kept": keeping.keeps, "keep_days": keeping.keep_days, **counts}
@@ -150,7 +153,7 @@ class Conversations:
     ) -> list[dict[str, Any]]:
         """Return the conversations of which turns are kept, the latest first: of a client, id or project, or all."""
         rows = await self._store.read_transaction(
-            lambda tx: store.listed(tx, self._chosen(where), limit=limit, offset=offset, chars=BEGINS)
+            lambda tx: store.list_kept(tx, self._chosen(where), limit=limit, offset=offset, chars=BEGINS)
         )
         utc = [{"at": f.as_utc(row["at"]), "began_at": f.as_utc(row["began_at"])} for row in rows]
         return [{**row, **times, "project": self._meant(row["project"])} for row, times in zip(rows, utc, strict=True)]
@@ -163,13 +166,13 @@ class Conversations:
     async def receipts(self, conversation: str | None, **part: int) -> list[Row]:
         """Return what was put before models, of one conversation or all, latest first; see `recall_receipts.listed`."""
         rows = await self._store.read_transaction(
-            lambda tx: recall_receipts.listed(tx, conversation=conversation, **part)
+            lambda tx: recall_receipts.list_receipts(tx, conversation=conversation, **part)
         )
         return [{**row, "project": self._meant(row["project"])} for row in rows]
 
     async def counted(self, where: Mapping[str, str | None]) -> Row:
         """Return how many turns and conversations of a client, conversation or project are kept."""
-        return await self._store.read_transaction(lambda tx: store.counted(tx, self._chosen(where)))
+        return await self._store.read_transaction(lambda tx: store.count_kept(tx, self._chosen(where)))
 
     async def erase(self, where: Mapping[str, str | None], expected: int | None = None) -> int:
         """Take away the turns of one client, conversation or project, or all; return how many there were.
@@ -180,7 +183,7 @@ class Conversations:
             Conflict: it would not be the expected number.
         """
         async with self._store.transaction() as tx:
-            erased = await store.erase(tx, self._chosen(where))
+            erased = await store.erase_turns(tx, self._chosen(where))
             if expected not in (None, erased):
                 raise Conflict("These conversations changed after they were shown.", "Nothing was erased. Look again.")
         return erased
@@ -202,7 +205,7 @@ def _stands_again(turn: Turn, last: int, taken_back: Collection[int | None]) -> 
 async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:
     """Return the turns but for copies of what was erased, or off the record, in the conversation they are copied from."""
     names = {(one.client, turn.copied_from[0]) for one, turn in turns if turn.copied_from}
-    known = await turn_arrivals.known(tx, names) if names else {}
+    known = await turn_arrivals.known_conversations(tx, names) if names else {}
 
     def is_erased(one: Conversation, turn: Turn) -> bool:
         origin = known.get((one.client, turn.copied_from[0])) if turn.copied_from else None
@@ -211,7 +214,7 @@ async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> l
     return [(one, turn) for one, turn in turns if not is_erased(one, turn)]
 
 
-def _named(conversation: Conversation) -> Conversation:
+def _with_short_names(conversation: Conversation) -> Conversation:
     """Return a conversation whose names are no longer than names are, and without what PostgreSQL refuses or nobody may
     see.
     """

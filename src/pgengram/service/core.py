@@ -15,7 +15,7 @@ from pydantic import ValidationError
 from pgengram.embedders import Embedder
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
-from pgengram.inputs import NewMemory, Question, checked, refusal
+from pgengram.inputs import NewMemory, Question, as_invalid_input, validated
 from pgengram.runtime.long_work import beside_the_loop
 from pgengram.runtime.projects import Project
 from pgengram.search import listing
@@ -31,7 +31,7 @@ from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.index_state import IndexState, describe_index
-from pgengram.store.maintenance.indexes import METHODS, rebuild
+from pgengram.store.maintenance.indexes import METHODS, rebuild_index
 from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
@@ -150,7 +150,7 @@ class Core:
                 partial(memories.draft, new, session_id=session_id, sequence=sequence, place=place, status=status),
             )
         except ValidationError as error:
-            raise refusal(error, "metadata") from None
+            raise as_invalid_input(error, "metadata") from None
         draft.parts, draft.model_id = Passage(own.vectors), own.model_id
         return draft
 
@@ -167,10 +167,10 @@ class Core:
         there = memories.Resolved({}, {})
         if given:
             async with self.store.transaction() as tx:
-                there = await memories.resolve(tx, given)
+                there = await memories.resolve_ids(tx, given)
         for draft in drafts:
-            draft.related = _each_once(there.found, draft.request.related_to)
-            draft.replaced = _each_once(there.found, draft.request.replaces)
+            draft.related = _distinct_ids(there.found, draft.request.related_to)
+            draft.replaced = _distinct_ids(there.found, draft.request.replaces)
         return [next((there.problems[key] for key in keys if key in there.problems), None) for keys in named]
 
     async def store_drafts(
@@ -214,11 +214,11 @@ class Core:
         self.session.current()  # whoever asks is not idle
         question = await self.as_stored(question)
         if question.lists:
-            hits = await self.store.read_transaction(lambda tx: listing.listed(tx, question, place))
+            hits = await self.store.read_transaction(lambda tx: listing.list_page(tx, question, place))
         else:
             hits = await self.store.read(lambda begin: self._retrieval.hits(begin, question, place))
         if question.as_of is not None or any(hit.replaced_by for hit in hits.found):
-            await self.store.read_transaction(lambda tx: _complete(tx, hits.found, question.as_of))
+            await self.store.read_transaction(lambda tx: _complete_hits(tx, hits.found, question.as_of))
         return hits
 
     async def as_stored(self, question: Question) -> Question:
@@ -249,9 +249,9 @@ class Core:
             NotFound: there is none.
             Conflict: there are several.
         """
-        there = await memories.resolve(tx, [given])
+        there = await memories.resolve_ids(tx, [given])
         there.refuse_problems()
-        row = (await memories.read(tx, there.ids, self.model_key)).get(there.ids[0])
+        row = (await memories.read_memories(tx, there.ids, self.model_key)).get(there.ids[0])
         if row is None:  # erased in this very moment
             raise NotFound("memory", given)
         return row
@@ -263,7 +263,7 @@ class Core:
             InvalidInput: it is too large, too deep, or no JSON.
         """
         if metadata is not None:
-            checked(NewMemory, {"content": "-", "metadata": {k: v for k, v in metadata.items() if v is not None}})
+            validated(NewMemory, {"content": "-", "metadata": {k: v for k, v in metadata.items() if v is not None}})
 
     @property
     def embedder(self) -> Embedder | None:
@@ -306,7 +306,7 @@ class Core:
         model = await self.current_model()
         if model is None:
             raise InvalidInput("No embedder is set, so there are no vectors to index.")
-        await rebuild(self.store.database.url, model.id, model.dimensions, method)
+        await rebuild_index(self.store.database.url, model.id, model.dimensions, method)
         state = await describe_index(self.store.database, model.id)
         model.indexed = state.build.usable
         return state
@@ -317,11 +317,11 @@ class Core:
         self._words.notice(rows)
 
 
-async def _complete(tx: Transaction, hits: Sequence[Hit], as_of: datetime | None) -> None:
+async def _complete_hits(tx: Transaction, hits: Sequence[Hit], as_of: datetime | None) -> None:
     """Give hits what they said at `as_of`, and what holds now instead of each that was replaced."""
-    for row, hit in zip(await history.complete(tx, [vars(hit).copy() for hit in hits], as_of), hits, strict=True):
+    for row, hit in zip(await history.rows_as_of(tx, [vars(hit).copy() for hit in hits], as_of), hits, strict=True):
         vars(hit).update(row)
 
 
-def _each_once(found: Mapping[str, UUID], keys: Sequence[str]) -> list[UUID]:
+def _distinct_ids(found: Mapping[str, UUID], keys: Sequence[str]) -> list[UUID]:
     return list(dict.fromkeys(found[key] for key in keys if key in found))

@@ -20,7 +20,7 @@ from pgengram.errors import (
     NotFound,
     WritesRefused,
 )
-from pgengram.inputs import Change, NewMemory, Question, refusal
+from pgengram.inputs import Change, NewMemory, Question, as_invalid_input
 from pgengram.runtime.retry import retrying
 from pgengram.search.question import in_time
 from pgengram.service import batches, confirming
@@ -157,8 +157,8 @@ class MemoryManager(Core):
         place, mark = reading.place_of(question)
         question, period = in_time(question, place.now)
         if question.count_only:
-            return await reading.counted(self, question, place)
-        return await reading.found(self, question, place, mark, period=period)
+            return await reading.count_answer(self, question, place)
+        return await reading.found_page(self, question, place, mark, period=period)
 
     @tool(READS, title="Recall")
     async def recall_context(
@@ -180,7 +180,7 @@ class MemoryManager(Core):
         """
         found = None
         if not (means_anything(context) or is_small_talk(context)):
-            found = await reading.recalled(self, context, max_chars, user=user, project=project)
+            found = await reading.recall_context(self, context, max_chars, user=user, project=project)
             if found.count:
                 return found
         text, chosen = await standing.opening(self, None, max_chars, user=user, project=project)
@@ -216,14 +216,14 @@ class MemoryManager(Core):
             except DatabaseFailed as error:  # a reading that cannot be counted is one all the same
                 if not (error.connection_lost or isinstance(error, WritesRefused)):
                     raise
-        return await self.store.read_transaction(lambda tx: reading.whole(self, tx, ids, include, touch=False))
+        return await self.store.read_transaction(lambda tx: reading.read_whole(self, tx, ids, include, touch=False))
 
     async def _used(self, ids: Sequence[str], include: Sequence[str]) -> Read:
         """Read memories, and count that as a use of them."""
         async with self.store.transaction() as tx:
             if self.store.replica is None:  # one would not show before the log is written what this has changed
                 await tx.run(s.COMMIT_WITHOUT_WAITING)  # losing the trace of a reading is no loss
-            return await reading.whole(self, tx, ids, include, touch=not tx.read_only and tx.role > Role.READ)
+            return await reading.read_whole(self, tx, ids, include, touch=not tx.read_only and tx.role > Role.READ)
 
     # -- changing --------------------------------------------------------------------------------------------------
 
@@ -265,7 +265,7 @@ class MemoryManager(Core):
         parts = embedded.vectors[0] if embedded.vectors else None
         async with self.store.transaction() as tx:
             await tx.rows(s.LOCK, {"ids": [row["id"]]})
-            locked = (await memories.read(tx, [row["id"]], self.model_key)).get(row["id"])
+            locked = (await memories.read_memories(tx, [row["id"]], self.model_key)).get(row["id"])
             if locked is None:
                 raise NotFound("memory", change.id)
             made = self._planned(locked, change)
@@ -281,7 +281,7 @@ class MemoryManager(Core):
                     model_id=embedded.model_id,
                     session_id=self.session.current(),
                 )
-            after = (await memories.read(tx, [row["id"]], self.model_key))[row["id"]]
+            after = (await memories.read_memories(tx, [row["id"]], self.model_key))[row["id"]]
         return receipts.updated(after, made, dates, dry_run=False)
 
     def _planned(self, row: Row, change: Change) -> changes.Plan:
@@ -290,7 +290,7 @@ class MemoryManager(Core):
         try:
             return changes.plan(row, change)
         except ValidationError as error:
-            raise refusal(error, "metadata") from None
+            raise as_invalid_input(error, "metadata") from None
 
     @tool(REMOVES, title="Forget memories")
     async def forget_memories(
@@ -328,7 +328,7 @@ class MemoryManager(Core):
         if dry_run:
             async with self.store.transaction() as tx:
                 return await receipts.preview(tx, await plan(tx))
-        return await confirming.confirmed(
+        return await confirming.when_confirmed(
             self.store,
             "erase" if hard else "forget",
             confirm_token,
@@ -350,7 +350,7 @@ class MemoryManager(Core):
         if refused:
             raise ItemRefused(*next(iter(refused.items())))
         async with self.store.transaction() as tx:
-            (await memories.resolve(tx, ids)).refuse_problems()
+            (await memories.resolve_ids(tx, ids)).refuse_problems()
             made = await self._removal(tx, ids, replaced_by_ids, reason, corrects=True)
             if dry_run:
                 return await receipts.preview(tx, made)
@@ -378,9 +378,9 @@ class MemoryManager(Core):
 
         What `corrects` will have others instead.
         """
-        instead = await memories.resolve(tx, replaced_by_ids)
+        instead = await memories.resolve_ids(tx, replaced_by_ids)
         instead.refuse_problems()
-        there = await memories.resolve(tx, ids)
+        there = await memories.resolve_ids(tx, ids)
         action: Verb = "erase" if hard else "forget"
         step = Step(action, there.ids, reason=reason or None, replaced_by=instead.ids, turns=turns)
         made = await ChangePlan.read(tx, [step], problems=there.problems)

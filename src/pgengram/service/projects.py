@@ -19,8 +19,8 @@ from typing import Any, Final
 from pgengram.data_folder import make_data_folder
 from pgengram.errors import InvalidInput
 from pgengram.postgres.process_locks import Lock
-from pgengram.runtime.projects import Project, Sighting, is_gone, is_worked_in, project_of, sighting_of
-from pgengram.runtime.system.files import move
+from pgengram.runtime.projects import Project, Sighting, has_moved, is_worked_in, project_of, sighting_of
+from pgengram.runtime.system.files import rename
 from pgengram.settings import Settings
 from pgengram.store.reading.names import folded_name
 
@@ -76,7 +76,7 @@ class Names:
         """Note a project, and return its name: the shortest that no other has that still exists."""
         name = self.known(sighting)
         if name is None:
-            free = (one for one in sighting.names() if all(map(is_gone, self.holders(one))))
+            free = (one for one in sighting.names() if all(map(has_moved, self.holders(one))))
             name = next(free, "/".join(sighting.parts))
             for key in self.holders(name):
                 del self.seen[key]  # of a folder that was moved or removed
@@ -220,6 +220,6 @@ class Projects:
             new = self._file.with_name(f"{FILE}.new")
             new.write_text(json.dumps(loaded, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
             new.chmod(0o600)
-            move(new, self._file)
+            rename(new, self._file)
         finally:
             lock.release()

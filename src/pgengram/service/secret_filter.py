@@ -12,7 +12,7 @@ from typing import Any, TypeVar, get_type_hints
 from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pgengram.errors import SecretRejected
-from pgengram.inputs import checked, refusal
+from pgengram.inputs import as_invalid_input, validated
 from pgengram.text.secrets.redaction import without_secrets
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -31,7 +31,7 @@ def without_secrets_in(model: Model, *, redact: bool) -> tuple[Model, list[str]]
     if not names:
         return model, []
     kept = {name: getattr(model, name) for name in VECTORS & model.model_fields_set}
-    return checked(type(model), clean | kept), names
+    return validated(type(model), clean | kept), names
 
 
 def filter_arguments(
@@ -53,7 +53,7 @@ def filter_arguments(
             try:
                 clean[name] = TypeAdapter(hints[name]).validate_python(clean[name])
             except ValidationError as error:
-                raise refusal(error, name) from None
+                raise as_invalid_input(error, name) from None
     return clean, names
 
 

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from pgengram.store.assistant import turn_arrivals as store
 from pgengram.store.assistant.conversations import Conversation, Turn, source_key
-from pgengram.store.assistant.turn_arrivals import Fact, Known, Name, Said, digest_of, name_of
+from pgengram.store.assistant.turn_arrivals import Fact, Known, Name, Said, conversation_name, text_digest
 from pgengram.store.connection.database import Transaction
 from pgengram.text.secrets.redaction import redacted
 
@@ -61,7 +61,7 @@ class Arrivals:
         copies = [(place, copied) for place, one in enumerate(turns) if (copied := _original(*one))]
         facts = [*enumerate(turns), *copies]
         if not self.dry_run:
-            await store.lock(tx, [one for _, one in facts], imported=self.imported)
+            await store.lock_conversations(tx, [one for _, one in facts], imported=self.imported)
         return await _Batch(self, facts).bring(tx)
 
     def stands_for(self, name: Name, number: int) -> bool:
@@ -110,7 +110,7 @@ class _Batch:
     async def bring(self, tx: Transaction) -> Brought:
         """Merge what was said, and store what comes of it."""
         self._take(await store.by_key(tx, {(one.client, turn.key or 0) for one, turn in self._said}))
-        touched = [(name_of(one), turn.key or 0) for one, turn in self._said]
+        touched = [(conversation_name(one), turn.key or 0) for one, turn in self._said]
         fresh: list[int] = []
         taken_back: list[int] = []
         for at, (_, turn) in enumerate(self._said):
@@ -150,24 +150,24 @@ class _Batch:
     def _take_back(self, at: int) -> bool:
         """Note that a turn was taken back; return whether that is the latest of it."""
         one, turn = self._said[at]
-        name, key = name_of(one), turn.key or 0
+        name, key = conversation_name(one), turn.key or 0
         before = self._withdrawn.get((name, key))
-        if before is None or _moment(one.as_of) > _moment(before.as_of):
-            digest = digest_of(self._fit(at)[0].text)
+        if before is None or _seconds(one.as_of) > _seconds(before.as_of):
+            digest = text_digest(self._fit(at)[0].text)
             fact = Fact(name, key, digest, turn.role, turn.number, turn.time, one.as_of, withdrawn=True)
             self._withdrawn[name, key] = fact
-        return all(_moment(one.as_of) >= _moment(fact.as_of) for fact in self._facts.get((name, key), ()))
+        return all(_seconds(one.as_of) >= _seconds(fact.as_of) for fact in self._facts.get((name, key), ()))
 
     async def _is_new(self, tx: Transaction, at: int) -> bool:
         """Whether a turn stands that was not known; what is known of it is as of its state, too, from now on."""
         one, turn = self._said[at]
-        name, key = name_of(one), turn.key or 0
+        name, key = conversation_name(one), turn.key or 0
         taken_back = self._withdrawn.get((name, key))
-        if taken_back and _moment(one.as_of) <= _moment(taken_back.as_of):
+        if taken_back and _seconds(one.as_of) <= _seconds(taken_back.as_of):
             return False
         there = self._facts.setdefault((name, key), [])
-        known = next((fact for fact in there if fact.digest == digest_of(turn.text)), None)
-        digest = digest_of(self._fit(at)[0].text) if known is None else known.digest
+        known = next((fact for fact in there if fact.digest == text_digest(turn.text)), None)
+        digest = text_digest(self._fit(at)[0].text) if known is None else known.digest
         known = known or next((fact for fact in there if fact.digest == digest), None)
         known = known or await self._part(tx, at, there)
         if known is None:
@@ -177,7 +177,7 @@ class _Batch:
             return True
         if not known.stored and id(known) not in self._texts and known.digest == digest:
             self._texts[id(known)] = at  # nothing may be stored of it anywhere any more
-        known.as_of = max(known.as_of, one.as_of, key=_moment)
+        known.as_of = max(known.as_of, one.as_of, key=_seconds)
         known.time = min(known.time, turn.time)
         return False
 
@@ -190,7 +190,7 @@ class _Batch:
                 return fact
             if text and turn.text.startswith(text):
                 self._spare[fact.origin, fact.digest] = text, self._said[at][0].project
-                fact.digest = digest_of(turn.text)
+                fact.digest = text_digest(turn.text)
                 if fact.stored:
                     self._grown[id(fact)] = fact, at
                 else:
@@ -208,7 +208,7 @@ class _Batch:
             for one in self._all()
             if one.stored and (one.origin, one.digest) == (fact.origin, fact.digest) and id(one) not in self._grown
         ]
-        return (await store.text_of(tx, fact if fact.stored else alike[0]))[0] if fact.stored or alike else ""
+        return (await store.turn_text(tx, fact if fact.stored else alike[0]))[0] if fact.stored or alike else ""
 
     async def _without_keyless(self, tx: Transaction, fresh: Sequence[int], taken_back: Sequence[int]) -> None:
         """Give new turns the place of those without a key that say the same; take those away that were taken back."""
@@ -216,7 +216,7 @@ class _Batch:
         asked = [(at, (self._said[at][0], self._fit(at)[0])) for at in (*fresh, *taken_back)]
         named: set[int] = set()
         for at, number in await store.keyless(tx, asked):
-            name = name_of(self._said[at][0])
+            name = conversation_name(self._said[at][0])
             if at in named or not self._arrivals.stands_for(name, number):
                 continue
             if self._said[at][1].withdrawn:
@@ -232,7 +232,7 @@ class _Batch:
         """Find which turns at the beginning of forks are copies; return the turns of all that are related."""
         forked = await store.family(tx, names)
         forked |= {
-            name_of(one): (one.client, one.forked_from) for one, _ in self._said if one.forked_from not in (None, one.id)
+            conversation_name(one): (one.client, one.forked_from) for one, _ in self._said if one.forked_from not in (None, one.id)
         }  # fmt: skip
         if not forked:
             return []
@@ -242,9 +242,11 @@ class _Batch:
         for fact in self._all():
             if fact.name in family:
                 of.setdefault(fact.name, []).append(fact)
-        for name in sorted(forked, key=lambda one: _depth(forked, one)):
+        for name in sorted(forked, key=lambda one: _forks_before(forked, one)):
             turns = _by_place(of.get(name, ()))
-            copies = _copied([alike[0] for alike in turns], [alike[0] for alike in _by_place(of.get(forked[name], ()))])
+            copies = _copied_facts(
+                [alike[0] for alike in turns], [alike[0] for alike in _by_place(of.get(forked[name], ()))]
+            )
             for place, alike in enumerate(turns):
                 copied = copies[place].origin if place < len(copies) else None
                 for fact in alike:
@@ -255,14 +257,14 @@ class _Batch:
 
     def _stands(self, fact: Fact) -> bool:
         taken_back = self._withdrawn.get((fact.name, fact.key))
-        return not fact.withdrawn and (taken_back is None or _moment(fact.as_of) > _moment(taken_back.as_of))
+        return not fact.withdrawn and (taken_back is None or _seconds(fact.as_of) > _seconds(taken_back.as_of))
 
     # -- where each is stored ------------------------------------------------------------------------------------------
 
     async def _know(self, tx: Transaction) -> None:
         """Learn when the conversations began."""
-        self._began = {name: row["began_at"] or LAST for name, row in store.about(self._said).items()}
-        known: dict[Name, Known] = await store.known(tx, {fact.name for fact in self._all()})
+        self._began = {name: row["began_at"] or LAST for name, row in store.about_conversations(self._said).items()}
+        known: dict[Name, Known] = await store.known_conversations(tx, {fact.name for fact in self._all()})
         for name, one in known.items():
             self._began[name] = min(one.began_at or LAST, self._began.get(name, LAST))
 
@@ -308,14 +310,14 @@ class _Batch:
         rows = []
         for fact, at, source in self._added:
             if source is not None:
-                text, project = await store.text_of(tx, source)
+                text, project = await store.turn_text(tx, source)
             elif at is not None:
                 text, project = self._fit(at)[0].text, self._said[at][0].project
             else:
                 text, project = self._spare[fact.origin, fact.digest]
             rows.append({**fact.row, "text": text, "project": project})
-        await store.remove(tx, self._removed)
-        numbers = await store.add(tx, rows) if rows else []
+        await store.remove_turns(tx, self._removed)
+        numbers = await store.add_turns(tx, rows) if rows else []
         new = {id(fact) for fact, _, _ in self._added}
         for (fact, _, _), number in zip(self._added, numbers, strict=True):
             fact.number, fact.stored = number, True
@@ -324,7 +326,7 @@ class _Batch:
             for fact in self._all()
             if fact.stored and id(fact) not in new and self._before.get(id(fact)) != {**fact.row, "stored": True}
         ]
-        await store.renew(tx, changed)
+        await store.renew_turns(tx, changed)
         hidden = [fact for fact in self._all() if not fact.stored]
         kept = {id(fact) for fact in hidden if self._before.get(id(fact)) == {**fact.row, "stored": False}}
         gone = [self._before[id(fact)] for fact in self._hidden if id(fact) not in kept]
@@ -354,7 +356,7 @@ def _by_place(facts: Sequence[Fact]) -> list[list[Fact]]:
     return list(found.values())
 
 
-def _copied(turns: Sequence[Fact], before: Sequence[Fact]) -> list[Fact]:
+def _copied_facts(turns: Sequence[Fact], before: Sequence[Fact]) -> list[Fact]:
     """Return what the turns at the beginning of a fork are copies of.
 
     A fork goes on with what a user says, so what differs in an answer was asked again, even if in the same words. Of
@@ -362,21 +364,21 @@ def _copied(turns: Sequence[Fact], before: Sequence[Fact]) -> list[Fact]:
     """
     count = 0
     for one in before:
-        count += count < len(turns) and _is_like(one, turns[count])
+        count += count < len(turns) and _may_be_copy(one, turns[count])
     if count < len(turns) and turns[count].role != "user":
         count = next((place for place in range(count - 1, -1, -1) if turns[place].role == "user"), count)
     found: list[Fact] = []
     for one in reversed(before):
-        if len(found) < count and _is_like(one, turns[count - 1 - len(found)]):
+        if len(found) < count and _may_be_copy(one, turns[count - 1 - len(found)]):
             found.append(one)
     return found[::-1]
 
 
-def _is_like(one: Fact, other: Fact) -> bool:
+def _may_be_copy(one: Fact, other: Fact) -> bool:
     return (one.role, one.digest) == (other.role, other.digest)
 
 
-def _depth(forked: dict[Name, Name], name: Name) -> int:
+def _forks_before(forked: dict[Name, Name], name: Name) -> int:
     """Return how many forks lie before a conversation."""
     seen: set[Name] = set()
     while name in forked and name not in seen:
@@ -385,7 +387,7 @@ def _depth(forked: dict[Name, Name], name: Name) -> int:
     return len(seen)
 
 
-def _moment(at: datetime | None) -> float:
+def _seconds(at: datetime | None) -> float:
     return at.timestamp() if at else float("-inf")
 
 

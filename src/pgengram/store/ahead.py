@@ -74,7 +74,7 @@ class Begun:
                 self._report(message)
 
 
-def begin(settings: Settings, *, embeds: bool) -> None:
+def start_ahead(settings: Settings, *, embeds: bool) -> None:
     """Begin to start the server of a store, and to load the model; the first store of its folder takes the server.
 
     Another embedder than the usual one may be one that cannot be used, and then nothing is to be made. Nor is it where

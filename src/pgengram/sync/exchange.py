@@ -204,7 +204,7 @@ class _Run:
             fresh = iter(sorted(there - await state.erased(tx)))
         while batch := [UUID(id_) for id_ in islice(fresh, ERASED_AT_ONCE)]:
             async with self._transaction() as tx:
-                await deletion.erase(tx, batch, session_id=None)
+                await deletion.erase_memories(tx, batch, session_id=None)
             self.outcome.erased += len(batch)
 
     async def _read_changes(self, file: File) -> None:

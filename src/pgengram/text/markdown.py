@@ -56,16 +56,16 @@ def prose(text: str) -> Iterator[Prose]:
     for place, token in enumerate(tokens):
         if token.type == "inline":
             before = tokens[place - 2].type if place >= 2 else ""
-            yield Prose("".join(map(_said, token.children or [])), before == "list_item_open")
+            yield Prose("".join(map(_token_text, token.children or [])), before == "list_item_open")
 
 
-def _said(token: Token) -> str:
+def _token_text(token: Token) -> str:
     if token.type == "text" or (token.type == "text_special" and token.content not in "#[]"):
         return token.content
     return "\n" if token.type in ("softbreak", "hardbreak") else NOT_PROSE
 
 
-def blocks(text: str) -> Iterator[Block]:
+def markdown_blocks(text: str) -> Iterator[Block]:
     """Yield the blocks of a text in their order; a list gives its items, each with those in it unless it is long."""
     lines = text.split("\n")
     heading, end = "", 0
@@ -79,14 +79,14 @@ def blocks(text: str) -> Iterator[Block]:
         if token.type == "heading_open":
             heading = tokens[place + 1].content.strip()
         elif token.type in ("bullet_list_open", "ordered_list_open"):
-            yield from (Block(heading, item) for item in _items(tokens, place, lines))
+            yield from (Block(heading, item) for item in _list_items(tokens, place, lines))
         elif token.type != "hr":
             yield Block(heading, "\n".join(lines[token.map[0] : end]).strip("\n"))
     if rest := "\n".join(lines[end:]).strip():
         yield Block(heading, rest)
 
 
-def _items(tokens: list[Token], place: int, lines: list[str], above: str = "") -> Iterator[str]:
+def _list_items(tokens: list[Token], place: int, lines: list[str], above: str = "") -> Iterator[str]:
     """Yield the items of the list that opens at a place; those in a long one by themselves, with its first line."""
     level = tokens[place].level + 1
     for at in range(place + 1, len(tokens)):
@@ -104,7 +104,9 @@ def _items(tokens: list[Token], place: int, lines: list[str], above: str = "") -
         own = _MARKER.sub("", "\n".join(lines[token.map[0] : begin[0]]), count=1).strip()
         yield f"{above}{own}"
         for one in _lists_in(tokens, at):
-            yield from _items(tokens, one, lines, f"{above}{own.split(chr(10))[0].rstrip(':')}: " if own else above)
+            yield from _list_items(
+                tokens, one, lines, f"{above}{own.split(chr(10))[0].rstrip(':')}: " if own else above
+            )
 
 
 def _lists_in(tokens: list[Token], item: int) -> Iterator[int]:

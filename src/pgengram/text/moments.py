@@ -15,7 +15,7 @@ def is_day(moment: datetime) -> bool:
     return moment.astimezone(UTC).time() == time()
 
 
-def here(moment: datetime) -> datetime:
+def local_moment(moment: datetime) -> datetime:
     """Return a moment in this machine's time; one that stands for a day as the beginning of that day here."""
     return (
         datetime.combine(moment.astimezone(UTC).date(), time()).astimezone() if is_day(moment) else moment.astimezone()
@@ -30,14 +30,14 @@ def day_in_words(day: date) -> str:
 def ago(moment: datetime, now: datetime | None = None) -> str:
     """Return how long ago a moment is, or how far ahead: today in hours, then in days; from a month on its date."""
     now = now or datetime.now(UTC)
-    at, today = here(moment), now.astimezone()
+    at, today = local_moment(moment), now.astimezone()
     seconds, days = (now - moment).total_seconds(), (today.date() - at.date()).days
     if is_day(moment) or (days and abs(seconds) >= HOUR_S):
         return _by_days(at.date(), days)
     if abs(seconds) < MINUTE_S:
         return "just now"
     length, unit = (HOUR_S, "hour") if abs(seconds) >= HOUR_S else (MINUTE_S, "minute")
-    return _told(int(abs(seconds) // length), unit, past=seconds > 0)
+    return _ago_text(int(abs(seconds) // length), unit, past=seconds > 0)
 
 
 def _by_days(day: date, days: int) -> str:
@@ -45,15 +45,19 @@ def _by_days(day: date, days: int) -> str:
         return NEAR[days]
     if abs(days) >= MONTH:
         return day_in_words(day)
-    return _told(abs(days) // 7, "week", past=days > 0) if abs(days) >= 7 else _told(abs(days), "day", past=days > 0)
+    return (
+        _ago_text(abs(days) // 7, "week", past=days > 0)
+        if abs(days) >= 7
+        else _ago_text(abs(days), "day", past=days > 0)
+    )
 
 
-def _told(count: int, unit: str, *, past: bool) -> str:
+def _ago_text(count: int, unit: str, *, past: bool) -> str:
     words = f"{count} {unit}{'s' if count > 1 else ''}"
     return f"{words} ago" if past else f"in {words}"
 
 
 def exact(moment: datetime) -> str:
     """Return a moment to the minute in this machine's time, or the day alone where that is all that is known."""
-    at = here(moment)
+    at = local_moment(moment)
     return day_in_words(at) if is_day(moment) else f"{day_in_words(at)}, {at:%H:%M}"

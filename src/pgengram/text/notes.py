@@ -52,7 +52,7 @@ class Note:
         closing = next((place for place, line in enumerate(lines) if line.rstrip() in (RULE, "...")), None)
         if first.rstrip() != RULE or closing is None or not _are_fields(lines[:closing]):
             return cls(*_properties(text.strip(BLANK)))
-        return cls(_fields(lines[:closing]), "\n".join(lines[closing + 1 :]).strip(BLANK))
+        return cls(_read_fields(lines[:closing]), "\n".join(lines[closing + 1 :]).strip(BLANK))
 
     def rendered(self) -> str:
         """Return the note as a file has it; parsing that gives the same note."""
@@ -76,14 +76,14 @@ class Note:
         for key, value in self.fields.items():
             for one in value if isinstance(value, list) else [value]:
                 if key == "links" and isinstance(one, str):
-                    yield from _related(one)
+                    yield from _links_of_item(one)
                 elif isinstance(one, str) and _IS_LINK.fullmatch(one):
-                    yield from ((key, name) for _, name in _related(one))
+                    yield from ((key, name) for _, name in _links_of_item(one))
 
     def _links_of_body(self) -> Iterator[tuple[str, str]]:
         for one in self._prose:
             if one.in_item:
-                yield from _related(one.text)
+                yield from _links_of_item(one.text)
             else:
                 yield from ((LINKS_TO, target(name)) for name in _LINK.findall(one.text))
 
@@ -104,7 +104,7 @@ def target(written: str) -> str:
     return re.split(r"[|#^]|\\\|", written, maxsplit=1)[0].strip()
 
 
-def _related(text: str) -> list[tuple[str, str]]:
+def _links_of_item(text: str) -> list[tuple[str, str]]:
     """Return the links of an item; the words before the first say how it relates."""
     first = _RELATION.match(text)
     typed = {target(first[2]): first[1].strip()} if first and first[1].strip() else {}
@@ -127,7 +127,7 @@ def _are_fields(lines: list[str]) -> bool:
     )
 
 
-def _fields(lines: list[str]) -> dict[str, Any]:
+def _read_fields(lines: list[str]) -> dict[str, Any]:
     """Read fields: on one line as JSON or plain words, on several as YAML."""
     found: dict[str, Any] = {}
     starts = [place for place, line in enumerate(lines) if _FIELD.fullmatch(line)]
@@ -135,7 +135,7 @@ def _fields(lines: list[str]) -> dict[str, Any]:
         match = _FIELD.fullmatch(lines[place])
         assert match is not None  # noqa: S101 - it is one of the starts
         written, more = (match[2] or "").strip(), [line for line in lines[place + 1 : end] if line.strip()]
-        found[match[1].strip("'\"")] = _of_yaml(lines[place:end]) if more else _value(written)
+        found[match[1].strip("'\"")] = _of_yaml(lines[place:end]) if more else _field_value(written)
     return {name: value for name, value in found.items() if value not in (None, "")}
 
 
@@ -154,10 +154,10 @@ def _of_yaml(lines: list[str]) -> Any:
 
 
 def _scalar(value: Any) -> Any:
-    return _value(value) if isinstance(value, str) else value
+    return _field_value(value) if isinstance(value, str) else value
 
 
-def _value(written: str) -> Any:
+def _field_value(written: str) -> Any:
     try:
         return json.loads(written)
     except (ValueError, RecursionError):

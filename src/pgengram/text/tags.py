@@ -40,12 +40,12 @@ def normalised_tag(tag: str) -> str:
     `lang:python`); everything else is dropped. What is longer than a tag may be is cut. What is dropped may leave what
     has another spelling, so it is spelled until that changes nothing.
     """
-    while (spelled := _spelled(tag)) != tag:
+    while (spelled := _spelled_tag(tag)) != tag:
         tag = spelled
     return spelled
 
 
-def _spelled(tag: str) -> str:
+def _spelled_tag(tag: str) -> str:
     plain = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", tag).casefold())
     plain = _GAPS.sub("-", plain.strip())
     kept = "".join(c for c in plain if c.isalnum() or c in "-+#./:@&" or unicodedata.category(c) in ("Mn", "Mc"))

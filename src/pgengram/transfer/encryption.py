@@ -51,7 +51,7 @@ def recipients_of(named: Sequence[str]) -> list[Any]:
     """
     pyrage = _library()
     kinds = (pyrage.x25519.Recipient, pyrage.ssh.Recipient)
-    return [_key(line, kinds, pyrage.RecipientError) for one in named for line in _lines(one)]
+    return [_recipient(line, kinds, pyrage.RecipientError) for one in named for line in _recipient_lines(one)]
 
 
 def for_recipients(content: bytes, recipients: Sequence[Any]) -> bytes:
@@ -101,7 +101,7 @@ def opened_with_key(content: bytes, identity: Path) -> bytes:
         ) from None
 
 
-def _lines(recipient: str) -> list[str]:
+def _recipient_lines(recipient: str) -> list[str]:
     """Return a public key, or those in a file of this name."""
     try:
         lines = Path(recipient).read_text("utf-8").splitlines()
@@ -110,7 +110,7 @@ def _lines(recipient: str) -> list[str]:
     return [line for line in lines if line.strip() and not line.startswith("#")]
 
 
-def _key(line: str, kinds: Sequence[Any], error: type[Exception]) -> Any:
+def _recipient(line: str, kinds: Sequence[Any], error: type[Exception]) -> Any:
     for kind in kinds:
         try:
             return kind.from_str(line.strip())

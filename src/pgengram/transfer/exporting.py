@@ -41,14 +41,14 @@ async def export_to(file: TextIO, core: Core, report: Report, *, mine: bool = Fa
         file.write(json.dumps(header) + "\n")
         report(0, total)
         async for lines in transferring.memory_pages(tx, author=author):
-            _write(file, "memory", lines, counts)
+            _write_lines(file, "memory", lines, counts)
             report(counts["memory"], total)
         for table in () if mine else transferring.TABLES:
             async for lines in transferring.row_pages(tx, table):
-                _write(file, table.record, lines, counts)
+                _write_lines(file, table.record, lines, counts)
     return counts
 
 
-def _write(file: TextIO, record: str, lines: list[str], counts: dict[str, int]) -> None:
+def _write_lines(file: TextIO, record: str, lines: list[str], counts: dict[str, int]) -> None:
     file.writelines(line + "\n" for line in lines)
     counts[record] = counts.get(record, 0) + len(lines)

@@ -55,7 +55,7 @@ def write_list(folder: Path, places: Mapping[str, str]) -> None:
     (folder / LIST).write_text(text, encoding="utf-8", newline="\n")
 
 
-def missing(source: Source, content: bytes) -> dict[UUID, str] | None:
+def deleted_notes(source: Source, content: bytes) -> dict[UUID, str] | None:
     """Return the notes of a list of which no file of the source has the name; None where the list can't be read."""
     names = {file.path.name for file in source.files}
     listed = parsed_list(content)
@@ -66,7 +66,7 @@ def missing(source: Source, content: bytes) -> dict[UUID, str] | None:
 
 async def of_memories(tx: Transaction, places: Mapping[UUID, str]) -> list[Gone]:
     """Return the memories among these that are there and not forgotten, in the order of their notes."""
-    rows = await memories.read(tx, list(places), None) if places else {}
+    rows = await memories.read_memories(tx, list(places), None) if places else {}
     return [
         Gone(id_, rows[id_]["version"], place, rows[id_]["content"])
         for id_, place in sorted(places.items(), key=lambda one: one[1])

@@ -19,7 +19,7 @@ from pgengram.store.reading.transferring import Arrival, Known
 from pgengram.store.sync import state as sync_state
 from pgengram.transfer import gone
 from pgengram.transfer.ingestion.arrivals import arrival
-from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, without_secrets
+from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, record_without_secrets
 from pgengram.transfer.ingestion.changed_memories import ChangedMemories, Pair
 from pgengram.transfer.ingestion.related_rows import RelatedRows
 from pgengram.transfer.opening import Opened
@@ -201,12 +201,12 @@ class _Import:
             await self._take_in(list(unique.values()))
 
     async def _arrival(self, item: Item) -> Arrival:
-        record = without_secrets(item.record, self._core, self.report)
-        return arrival(record, tags=await self._core.tags(_texts(record.get("tags"))) if item.foreign else None)
+        record = record_without_secrets(item.record, self._core, self.report)
+        return arrival(record, tags=await self._core.tags(_given_tags(record.get("tags"))) if item.foreign else None)
 
     async def _take_in(self, pairs: list[Pair]) -> None:
         async with self._core.store.transaction() as tx:
-            known = await transferring.known(tx, [arrived for _, arrived in pairs])
+            known = await transferring.known_memories(tx, [arrived for _, arrived in pairs])
         self._turned_up(known.same.values())
         erased = set() if self._restore_erased else known.erased
         there = [pair for pair in pairs if pair[1].id in known.states]
@@ -226,9 +226,9 @@ class _Import:
     async def _take_rest(self, pairs: list[Pair]) -> None:
         """Take in memories that are not here under their own ids."""
         async with self._core.store.transaction() as tx:
-            known = await transferring.known(tx, [arrived for _, arrived in pairs])
-        waiting = {arrived.id for item, arrived in pairs if not self._ending and _may_change(item, arrived, known)}
-        fresh = _apart([one for _, one in pairs if one.id not in known.same], known.same)
+            known = await transferring.known_memories(tx, [arrived for _, arrived in pairs])
+        waiting = {arrived.id for item, arrived in pairs if not self._ending and _comes_later(item, arrived, known)}
+        fresh = _distinct([one for _, one in pairs if one.id not in known.same], known.same)
         if fresh and not self.report.dry_run:
             await self._store(fresh)
         self._late += [item for item, arrived in pairs if arrived.id in waiting]
@@ -252,7 +252,7 @@ class _Import:
         for one, parts in zip(fresh, embedded.vectors, strict=True):
             one.parts = parts
         async with self._core.store.transaction() as tx:
-            await transferring.take_in(tx, fresh, embedded.model_id)
+            await transferring.store_arrivals(tx, fresh, embedded.model_id)
 
     # -- everything else -------------------------------------------------------------------------------------------
 
@@ -269,7 +269,7 @@ class _Import:
                 self.report.leave(Left(item.place, f"{record} is not a kind of record"))
 
 
-def _apart(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival]:
+def _distinct(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arrival]:
     """Return the arrivals that differ; of several active ones that say the same, the others are known by the first."""
     first: dict[bytes, Arrival] = {}
     fresh = []
@@ -289,11 +289,11 @@ def _by_its_text(item: Item) -> Item:
     return replace(item, record={**item.record, "id": str(id_)})
 
 
-def _may_change(item: Item, arrived: Arrival, known: Known) -> bool:
+def _comes_later(item: Item, arrived: Arrival, known: Known) -> bool:
     """Whether the memory that says the same here comes later in the same export, and may say something else then."""
     twin = known.same.get(arrived.id)
     return twin is not None and not item.foreign and twin > arrived.id
 
 
-def _texts(value: Any) -> list[str]:
+def _given_tags(value: Any) -> list[str]:
     return [str(one) for one in value] if isinstance(value, list) else []

@@ -35,25 +35,25 @@ async def export_notes(folder: Path, core: Core, report: Report) -> dict[str, in
     Raises:
         InvalidInput: the folder is a file.
     """
-    records, links = await _read(core, report)
-    return await asyncio.to_thread(_write, folder, records, links)
+    records, links = await _records_and_links(core, report)
+    return await asyncio.to_thread(_write_notes, folder, records, links)
 
 
-def _write(
+def _write_notes(
     folder: Path, records: Mapping[str, dict[str, Any]], links: Mapping[str, list[tuple[str, str]]]
 ) -> dict[str, int]:
     if folder.exists() and not folder.is_dir():
         raise InvalidInput(f"{folder} is a file.", "Give a folder for the notes.")
     folder.mkdir(parents=True, exist_ok=True)
-    there, listed = _there(folder), _listed(folder)
+    there, listed = _notes_there(folder), _listed_notes(folder)
     # A note that its reader deleted since does not come back once its memory is forgotten.
     paths = {
-        id_: there.get(id_) or folder / _name(record)
+        id_: there.get(id_) or folder / _file_name(record)
         for id_, record in records.items()
         if id_ in there or id_ not in listed or record["status"] != "invalidated"
     }
     names = {id_: path.stem for id_, path in paths.items()}
-    written = sum(_update(path, _note(records[id_], _leads(links, id_, names))) for id_, path in paths.items())
+    written = sum(_update(path, _note_of(records[id_], _leads(links, id_, names))) for id_, path in paths.items())
     kept = {id_: place for id_, place in listed.items() if id_ in records or (folder / place).exists()}
     write_list(folder, kept | {id_: path.relative_to(folder).as_posix() for id_, path in paths.items()})
     return {
@@ -77,7 +77,9 @@ def _update(path: Path, note: Note) -> bool:
     return True
 
 
-async def _read(core: Core, report: Report) -> tuple[dict[str, dict[str, Any]], dict[str, list[tuple[str, str]]]]:
+async def _records_and_links(
+    core: Core, report: Report
+) -> tuple[dict[str, dict[str, Any]], dict[str, list[tuple[str, str]]]]:
     """Return memories by their ids, and where each leads."""
     records: dict[str, dict[str, Any]] = {}
     links: dict[str, list[tuple[str, str]]] = {}
@@ -94,7 +96,7 @@ async def _read(core: Core, report: Report) -> tuple[dict[str, dict[str, Any]], 
     return records, links
 
 
-def _there(folder: Path) -> dict[str, Path]:
+def _notes_there(folder: Path) -> dict[str, Path]:
     """Return the notes that an earlier export wrote, by the ids of their memories: also those that were renamed or
     moved within the folder, but not a copy of one that is still called as the export called it.
     """
@@ -113,17 +115,17 @@ def _named_by_us(path: Path, id_: str) -> bool:
     return id_.replace("-", "").endswith(path.stem[-DIGITS:])
 
 
-def _listed(folder: Path) -> dict[str, str]:
+def _listed_notes(folder: Path) -> dict[str, str]:
     """Return the notes of the list that an earlier export left."""
     path = folder / LIST
     return (parsed_list(path.read_bytes()) if path.is_file() else None) or {}
 
 
-def _name(record: Mapping[str, Any]) -> str:
+def _file_name(record: Mapping[str, Any]) -> str:
     return f"{record['created_at'][:10]}-{slug(record['content'])}-{record['id'].replace('-', '')[-DIGITS:]}.md"
 
 
-def _note(record: Mapping[str, Any], links: list[str]) -> Note:
+def _note_of(record: Mapping[str, Any], links: list[str]) -> Note:
     shown = {name: record[name] for name in FIELDS if record.get(name) not in (None, [], {}, False, "active")}
     fields = {"id": record["id"], **shown, "importance": record["activation"]["importance"]}
     return Note(fields | ({"links": links} if links else {}), record["content"])

@@ -10,7 +10,7 @@ from typing import Final, cast
 from uuid import UUID
 
 from pgengram.errors import InvalidInput, PgengramError
-from pgengram.transfer.gone import LIST, missing
+from pgengram.transfer.gone import LIST, deleted_notes
 from pgengram.transfer.importers import LOOKED_AT, format_of, reader_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
 from pgengram.transfer.input.reading import NOTHING_IN_IT
@@ -82,7 +82,7 @@ class Opened:
         content = self._source.beside(LIST) if self._source and self.system == "markdown" else None
         if self._source is None or content is None:
             return None, None
-        found = missing(self._source, content)
+        found = deleted_notes(self._source, content)
         return found, None if found is not None else Left(LIST, NO_LIST)
 
     def batch(self) -> list[Item | Said | Left]:

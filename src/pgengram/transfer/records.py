@@ -147,15 +147,15 @@ def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, A
         "id": str(id_of(system, key, "" if is_named else text, given.get("created_at"))),
         "content": content,
         "metadata": metadata,
-        **{name: _plain(value) for name, value in given.items() if value not in (None, [], "")},
+        **{name: _as_utc_text(value) for name, value in given.items() if value not in (None, [], "")},
     }
 
 
-def _plain(value: Any) -> Any:
+def _as_utc_text(value: Any) -> Any:
     return f.as_utc(value) if isinstance(value, datetime) else value
 
 
-def picked(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, Any]:
+def picked_fields(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, Any]:
     """Return fields of a row by our names: `names` are the same in the row, `renamed` gives a column for each of
     ours.
     """
@@ -175,7 +175,7 @@ def edge(from_id: str, to_id: str, type_: Any, strength: Any = 1.0, **fields: An
     }
 
 
-def link(
+def linked(
     place: str, ids: Mapping[Any, str], ends: tuple[Any, Any], type_: Any, strength: Any, **fields: Any
 ) -> Item | Left:
     """Return the edge between two memories by what the other system calls them, or that one of them is not there."""
@@ -192,7 +192,7 @@ def other_tables(names: Iterable[str], rows_of: Callable[[str], Sequence[Any]]) 
             yield Left(f"table {name}", f"{len(rows)} rows that are not memories")
 
 
-def kind(word: Any) -> str | None:
+def known_kind(word: Any) -> str | None:
     """Return a word for a kind of memory if it is one here."""
     return word.lower() if isinstance(word, str) and word.lower() in f.KINDS else None
 
@@ -213,7 +213,7 @@ def of_ten(value: Any) -> Any:
     return None if value is None else share(value, 10)
 
 
-def words(value: Any) -> list[str]:
+def tag_words(value: Any) -> list[str]:
     """Return tags from a list, a JSON list in a text, or a comma-separated text."""
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = as_json(value)
@@ -243,7 +243,7 @@ def moment(value: Any) -> datetime | None:
     nanoseconds since 1970; without a zone it is UTC. Nothing where it is none, or beyond every calendar.
     """
     if isinstance(value, str):
-        value = _of_text(value.strip())
+        value = _number_or_date(value.strip())
     if isinstance(value, int | float) and not isinstance(value, bool):
         value = _of_number(value)
     if not isinstance(value, datetime):
@@ -276,7 +276,7 @@ def _of_number(value: float) -> datetime | None:
     return None
 
 
-def _of_text(text: str) -> datetime | float | None:
+def _number_or_date(text: str) -> datetime | float | None:
     if _NUMBER.fullmatch(text):
         return float(text)
     try:
@@ -296,8 +296,8 @@ def _expiry(value: Any) -> datetime | None:
 
 
 READERS: Final[dict[str, Callable[[Any], Any]]] = {
-    "kind": kind,
-    "tags": words,
+    "kind": known_kind,
+    "tags": tag_words,
     **dict.fromkeys(("created_at", "updated_at", "last_accessed_at", "last_confirmed_at", "occurred_at"), moment),
     "expires_at": _expiry,
 }

@@ -14,7 +14,7 @@ from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import NOBODY, Left, Said, mapping, moment, said_or_left
-from pgengram.transfer.wrappers import COMMAND, SHELL, spoken
+from pgengram.transfer.wrappers import COMMAND, SHELL, said_by_person
 
 MAX_INPUT: Final = 500  # characters of what a tool was called with
 SUBAGENT: Final = "a sub-agent said it to itself"
@@ -95,13 +95,13 @@ def by_person(client: str, content: Any) -> Uttered:
     """Return what a person said in a message to a client, or what its tools answered. A prompt without a word, an image
     or a bare command, is a turn of the user with no text.
     """
-    found = spoken(client, texts_in(content))
+    found = said_by_person(client, texts_in(content))
     cut = tuple(found.left)
     if found.text:
         return Uttered("user", found.text, cut=cut)
     answered = "\n\n".join(filter(None, [found.shell, *done(content)])).strip()
     why = cut[0] if cut else SHELL if found.shell else NOBODY
-    if not answered and (COMMAND in cut or any(block.get("type") in IMAGES for block in blocks(content))):
+    if not answered and (COMMAND in cut or any(block.get("type") in IMAGES for block in message_blocks(content))):
         return Uttered("user", "", why, cut)
     return Uttered("tool", answered, why, cut) if answered else Uttered(why=why, cut=cut)
 
@@ -114,7 +114,7 @@ def by_assistant(content: Any) -> Uttered:
 
 def _plans(content: Any) -> Iterator[str]:
     """Yield the plans that an assistant lays before the user."""
-    for block in blocks(content):
+    for block in message_blocks(content):
         plan = mapping(block.get("input")).get("plan")
         if block.get("type") == "tool_use" and block.get("name") == "ExitPlanMode" and isinstance(plan, str):
             yield plan
@@ -129,7 +129,7 @@ def texts_in(content: Any) -> Iterator[str]:
     """Yield the texts of a message: of a string, or of blocks."""
     if isinstance(content, str):
         yield content
-    for block in blocks(content):
+    for block in message_blocks(content):
         if block.get("type") in (None, "text", "input_text", "output_text", "Text") and isinstance(
             block.get("text"), str
         ):
@@ -138,7 +138,7 @@ def texts_in(content: Any) -> Iterator[str]:
 
 def done(content: Any) -> Iterator[str]:
     """Yield which tools a message calls, and what they answered."""
-    for block in blocks(content):
+    for block in message_blocks(content):
         if block.get("type") == "tool_use":
             yield called(block.get("name"), block.get("input"))
         elif block.get("type") == "tool_result":
@@ -147,7 +147,7 @@ def done(content: Any) -> Iterator[str]:
 
 def called(name: Any, given: Any) -> str:
     """Return which tool was called, and with what."""
-    return f"{name} {_short(given)}"
+    return f"{name} {_short_input(given)}"
 
 
 def answered(output: object) -> str:
@@ -168,10 +168,10 @@ def answered(output: object) -> str:
     return output.strip() if isinstance(output, str) else str(json.dumps(output, ensure_ascii=False))
 
 
-def blocks(content: Any) -> list[Mapping[str, Any]]:
+def message_blocks(content: Any) -> list[Mapping[str, Any]]:
     """Return the blocks of a message."""
     return [block for block in content if isinstance(block, Mapping)] if isinstance(content, list) else []
 
 
-def _short(given: Any) -> str:
+def _short_input(given: Any) -> str:
     return (given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))[:MAX_INPUT]

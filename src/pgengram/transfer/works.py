@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from pgengram.transfer.records import as_json, mapping
-from pgengram.transfer.transcripts import blocks
+from pgengram.transfer.transcripts import message_blocks
 
 ALL_OF_IT: Final = (".*", "^.*$", "[\\s\\S]*", "(?s).*", "(?s)^.*$")  # patterns by which a canvas is written anew
 LITERAL: Final = re.compile(
@@ -51,7 +51,7 @@ class Works:
 
     def take(self, number: int, content: Any) -> None:
         """Take in what the tools of a message of Claude.ai write: artifacts, files, and code that it ran."""
-        for block in blocks(content):
+        for block in message_blocks(content):
             given = mapping(block.get("input"))
             if block.get("type") != "tool_use":
                 continue
@@ -82,7 +82,7 @@ class Works:
             self._write(number, f"{number} {name}", name, given.get("content") or text)
         elif command == "update_textdoc" and self._by_name:
             name = next(reversed(self._by_name))
-            for change in blocks(given.get("updates")):
+            for change in message_blocks(given.get("updates")):
                 self._change(number, name, change)
 
     def _write(self, number: int, name: str, title: str, text: Any) -> None:

@@ -98,7 +98,7 @@ class Spoken:
     left: list[str] = field(default_factory=list)
 
 
-def spoken(client: str, texts: Iterable[str]) -> Spoken:
+def said_by_person(client: str, texts: Iterable[str]) -> Spoken:
     """Return what a person said in the blocks of a message to a client."""
     parts = [_Block(client, text) for text in texts]
     commands = {tag: inner for part in parts for tag, inner in part.command.items()}
@@ -117,7 +117,7 @@ class _Block:
 
     def __init__(self, client: str, text: str) -> None:
         self._inside = INSIDE.get(client, {})
-        self._opens = _opening(frozenset(self._inside))
+        self._opens = _opening_tag(frozenset(self._inside))
         self.left: list[str] = []
         self.shell: list[str] = []
         self.command: dict[str, str] = {}
@@ -130,7 +130,7 @@ class _Block:
             self._take_apart(text)
             if self.command and "".join(self._kept).strip():  # a person writes about commands
                 self._inside = {tag: reason for tag, reason in self._inside.items() if reason != COMMAND}
-                self._opens = _opening(frozenset(self._inside))
+                self._opens = _opening_tag(frozenset(self._inside))
                 self.left, self.shell, self.command, self._kept = [], [], {}, []
                 self._take_apart(text)
         self.text = "".join(self._kept).strip()
@@ -213,7 +213,7 @@ def _end_of(text: str, opens: re.Match[str]) -> tuple[int, int] | None:
 
 
 @cache
-def _opening(tags: frozenset[str]) -> re.Pattern[str]:
+def _opening_tag(tags: frozenset[str]) -> re.Pattern[str]:
     """Return what finds where one of some wrappers begins; nothing where there are none."""
     names = "|".join(map(re.escape, sorted(tags, key=len, reverse=True)))
     return re.compile(rf"<({names})(?:\s[^<>]*)?>" if names else r"(?!)")

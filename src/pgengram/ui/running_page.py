@@ -27,7 +27,7 @@ async def new_link(settings: Settings, secret: bytes, port: int) -> str:
     nonce = secrets.token_hex(16)
     with contextlib.suppress(OSError, ValueError, KeyError, TypeError, RecursionError):
         async with asyncio.timeout(PATIENCE_S):
-            answer = json.loads(await _asked(port, f"{IDENTITY_PATH}?nonce={nonce}"))
+            answer = json.loads(await _fetched(port, f"{IDENTITY_PATH}?nonce={nonce}"))
         run, shown = str(answer["run"]), str(answer["proof"])
         if hmac.compare_digest(shown.encode(), proof(secret, port, settings.database_url, run, nonce).encode()):
             query = urlencode({"token": made_ticket(secret, run), "namespace": settings.namespace})
@@ -35,7 +35,7 @@ async def new_link(settings: Settings, secret: bytes, port: int) -> str:
     return ""
 
 
-async def _asked(port: int, path: str) -> bytes:
+async def _fetched(port: int, path: str) -> bytes:
     """Return the body that a server of this machine answers, of a few kilobytes at most; it may be anybody's."""
     reader, writer = await asyncio.open_connection(LOOPBACK, port)
     try:

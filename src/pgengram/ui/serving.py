@@ -30,7 +30,7 @@ TAKEN: Final = (errno.EADDRINUSE, getattr(errno, "WSAEACCES", errno.EADDRINUSE))
 log = logging.getLogger(__name__)
 
 
-def bound(port: int) -> list[socket.socket]:
+def local_sockets(port: int) -> list[socket.socket]:
     """Return sockets of this machine alone at a port, 0 for any free one: of both its addresses, since a browser that
     is given a name tries both.
 
@@ -44,7 +44,7 @@ def bound(port: int) -> list[socket.socket]:
         if error.errno not in NO_IPV6:
             made[0].close()
             if port == 0:  # somebody has this number at the other address
-                return bound(0)
+                return local_sockets(0)
             raise
     return made
 
@@ -64,7 +64,7 @@ async def serve_ui(settings: Settings, port: int, announce: Callable[[str, bool]
     """
     secret = _secret(settings)
     try:
-        listeners = bound(port)
+        listeners = local_sockets(port)
     except OSError as error:
         link = await running_page.new_link(settings, secret, port)
         if link:

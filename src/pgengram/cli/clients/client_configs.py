@@ -232,7 +232,7 @@ def own_entry(settings: Settings) -> Entry:
         data_dir=str(settings.data_path) if settings.data_dir else "",
         embedder=spelled(settings.embedder),
     )
-    return mcp_client.entry(whole)
+    return mcp_client.server_entry(whole)
 
 
 def through_wsl(entry: Entry) -> Entry:
@@ -243,7 +243,7 @@ def through_wsl(entry: Entry) -> Entry:
     return {"command": "wsl.exe", "args": [*apart, entry["command"], *entry.get("args", [])]}
 
 
-def written(client: Client, entry: Entry) -> Entry:
+def client_form(client: Client, entry: Entry) -> Entry:
     """Return the entry as this client has it."""
     shape, args = client.shape, entry.get("args", [])
     command = entry["command"] if shape.args else [entry["command"], *args]
@@ -255,7 +255,7 @@ def written(client: Client, entry: Entry) -> Entry:
     return made
 
 
-def read(client: Client, there: object) -> Entry:
+def read_entry(client: Client, there: object) -> Entry:
     """Return what an entry of a client starts, in the words of most clients; what is not an entry is an empty one."""
     if not isinstance(there, Mapping):
         return {}
@@ -269,7 +269,7 @@ def read(client: Client, there: object) -> Entry:
 
 def is_ours(client: Client, there: object) -> bool:
     """Whether an entry of a client starts pgengram: directly, as a module, or through something that runs packages."""
-    entry = read(client, there)
+    entry = read_entry(client, there)
     if not isinstance(entry.get("command"), str):
         return False
     program = re.split(r"[\\/]", entry["command"])[-1].lower().removesuffix(".exe")
@@ -297,13 +297,13 @@ def _secrets(env: Mapping[str, Any]) -> list[str]:
     return [one for one in (str(env.get(PREFIX + "EMBEDDER_API_KEY", "")), password) if one]
 
 
-def link(client: Client, name: str, entry: Entry, *, web: bool = False) -> str:
+def install_link(client: Client, name: str, entry: Entry, *, web: bool = False) -> str:
     """Return the address that has a client offer to install the entry; with `web` one that pages may show.
 
     Raises:
         InvalidInput: the client follows no such address.
     """
-    config = json.dumps(written(client, entry), separators=(",", ":"), ensure_ascii=False)
+    config = json.dumps(client_form(client, entry), separators=(",", ":"), ensure_ascii=False)
     if client.name == "cursor":
         query = urlencode({"name": name, "config": base64.b64encode(config.encode()).decode()})
         page = "https://cursor.com/en/install-mcp" if web else "cursor://anysphere.cursor-deeplink/mcp/install"
@@ -311,6 +311,6 @@ def link(client: Client, name: str, entry: Entry, *, web: bool = False) -> str:
     if client.name == "vscode":
         if web:
             return f"https://vscode.dev/redirect/mcp/install?name={quote(name)}&config={quote(config, safe='')}"
-        whole = json.dumps({"name": name, **written(client, entry)}, separators=(",", ":"), ensure_ascii=False)
+        whole = json.dumps({"name": name, **client_form(client, entry)}, separators=(",", ":"), ensure_ascii=False)
         return f"vscode:mcp/install?{quote(whole, safe='')}"
     raise InvalidInput(f"{client.title} doesn't support install links.", "--link works for cursor and vscode.")

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from pgengram.cli.clients import jsonc, yaml_blocks
-from pgengram.cli.clients.client_configs import Client, Entry, is_ours, read, secrets_of, written
+from pgengram.cli.clients.client_configs import Client, Entry, client_form, is_ours, read_entry, secrets_of
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.runtime.system.files import move
+from pgengram.runtime.system.files import rename
 
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
@@ -36,11 +36,11 @@ BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --pr
 
 def snippet(client: Client, name: str, entry: Entry) -> str:
     """Return the entry as it is in a client's file that holds nothing else."""
-    own = written(client, entry)
+    own = client_form(client, entry)
     if client.form == "toml":
         return _toml_block(client, name, own)
     if client.form == "yaml":
-        return yaml_blocks.with_entry("", client.holder, name, own).rstrip("\n")
+        return yaml_blocks.with_yaml_entry("", client.holder, name, own).rstrip("\n")
     return json.dumps({client.holder: {name: own}}, indent=2, ensure_ascii=False)
 
 
@@ -89,19 +89,19 @@ def _only_what_changes(lines: list[str]) -> list[str]:
     shown = [*lines]
     for at, (gone, new) in enumerate(pairwise(lines)):
         if gone[:1] == "-" and new[:1] == "+":
-            begin = _alike(gone[1:], new[1:])
-            end = _alike(gone[:begin:-1], new[:begin:-1])
+            begin = _common_letters(gone[1:], new[1:])
+            end = _common_letters(gone[:begin:-1], new[:begin:-1])
             if QUOTES & {*gone[1 : begin + 1], *gone[len(gone) - end :]}:
                 shown[at], shown[at + 1] = (f"{one[0]}… {one[begin + 1 : len(one) - end]} …" for one in (gone, new))
     return shown
 
 
-def _alike(one: str, other: str) -> int:
+def _common_letters(one: str, other: str) -> int:
     """Return how many letters two texts have in common at their beginnings."""
     return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
 
 
-def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
+def connecting_edit(client: Client, path: Path, name: str, entry: Entry) -> Edit:
     """Return the edit that puts our entry in, or brings the one that is there up to date.
 
     What a person added to an entry of ours stays, and so do its variables that are not set now.
@@ -119,12 +119,12 @@ def connecting(client: Client, path: Path, name: str, entry: Entry) -> Edit:
             f"{client.title} already has another server called {name!r}.",
             "Nothing was changed. Choose another name with --name, such as --name pgengram.",
         )
-    wanted = _merged(client, there or {}, written(client, entry))
-    edit = _edited(client, path, before, text, name, None if there == wanted else wanted, remove=False)
-    return replace(edit, hidden=tuple(secrets_of(read(client, there), read(client, wanted))))
+    wanted = _merged(client, there or {}, client_form(client, entry))
+    edit = _checked_text(client, path, before, text, name, None if there == wanted else wanted, remove=False)
+    return replace(edit, hidden=tuple(secrets_of(read_entry(client, there), read_entry(client, wanted))))
 
 
-def disconnecting(client: Client, path: Path, name: str) -> Edit:
+def disconnecting_edit(client: Client, path: Path, name: str) -> Edit:
     """Return the edit that takes our entry out; the file is as it was before it was connected, if that is known.
 
     Raises:
@@ -138,12 +138,12 @@ def disconnecting(client: Client, path: Path, name: str) -> Edit:
         what = f"{name!r} is a different server" if name in servers else f"{client.title} is not connected as {name!r}"
         others = f"; pgengram is named {' or '.join(map(repr, ours))}" if ours else ""
         raise Conflict(f"{what}{others}.", "Nothing was changed. Name the server with --name.")
-    edit = _edited(client, path, before, text, name, None, remove=True)
+    edit = _checked_text(client, path, before, text, name, None, remove=True)
     for earlier in (*(backup.read_bytes() for backup in backups(path)), None):
         if _connected(client, path, earlier, name, servers[name]) == before:
             edit = replace(edit, after=earlier)
             break
-    return replace(edit, hidden=tuple(secrets_of(read(client, servers[name]))))
+    return replace(edit, hidden=tuple(secrets_of(read_entry(client, servers[name]))))
 
 
 def _connected(client: Client, path: Path, earlier: bytes | None, name: str, entry: Entry) -> bytes | None:
@@ -153,7 +153,7 @@ def _connected(client: Client, path: Path, earlier: bytes | None, name: str, ent
         return (
             None
             if name in _servers(client, path, text)
-            else _edited(client, path, earlier, text, name, entry, remove=False).after
+            else _checked_text(client, path, earlier, text, name, entry, remove=False).after
         )
     except (UnicodeDecodeError, InvalidInput, Conflict):  # an earlier state that was broken
         return None
@@ -175,10 +175,10 @@ def found_in(client: Client, path: Path) -> dict[str, Entry]:
     """
     _, text = read_file(path)
     servers = _servers(client, path, text).items()
-    return {name: read(client, entry) for name, entry in servers if is_ours(client, entry)}
+    return {name: read_entry(client, entry) for name, entry in servers if is_ours(client, entry)}
 
 
-def write(edit: Edit) -> Path | None:
+def write_edit(edit: Edit) -> Path | None:
     """Put an edit into its file in one step, and return where the file as it was is kept.
 
     Mode and owner stay; where the file is a link, what it leads to is written. Of the files kept earlier the newest
@@ -208,7 +208,7 @@ def _replace(path: Path, edit: Edit) -> Path | None:
         if edit.after is None:
             path.unlink()
         else:
-            _fill(path, edit.after, like=path)
+            _write_whole(path, edit.after, like=path)
     except PermissionError:
         if backup is not None:
             backup.unlink()
@@ -223,11 +223,11 @@ def _backup(path: Path, edit: Edit) -> Path | None:
     if edit.before is None or edit.after is None or edit.wholly_ours:
         return None
     backup = _spare(path)
-    _fill(backup, edit.before, like=path)
+    _write_whole(backup, edit.before, like=path)
     return backup
 
 
-def _fill(path: Path, content: bytes, *, like: Path) -> None:
+def _write_whole(path: Path, content: bytes, *, like: Path) -> None:
     """Write a file that is complete or not there, with mode and owner of another if that is there."""
     handle, unfinished = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -241,7 +241,7 @@ def _fill(path: Path, content: bytes, *, like: Path) -> None:
             if sys.platform != "win32":
                 with contextlib.suppress(PermissionError):  # only root may give a file to somebody else
                     os.chown(unfinished, known.st_uid, known.st_gid)
-        move(Path(unfinished), path)
+        rename(Path(unfinished), path)
     finally:
         Path(unfinished).unlink(missing_ok=True)
 
@@ -294,7 +294,7 @@ def _parsed(client: Client, path: Path, text: str) -> Any:
     try:
         if client.form == "toml":
             return tomllib.loads(text.removeprefix(BOM))
-        return jsonc.parsed(text) if client.form == "json" else yaml_blocks.parsed(text)
+        return jsonc.parse_jsonc(text) if client.form == "json" else yaml_blocks.parse_yaml(text)
     except InvalidInput as error:
         raise InvalidInput(f"{path} is not valid {client.form.upper()}: {error.message}.", BY_HAND) from None
     except tomllib.TOMLDecodeError as error:
@@ -308,7 +308,7 @@ def _merged(client: Client, there: Entry, wanted: Entry) -> Entry:
     return {**kept, **wanted, **({shape.env: env} if env else {})}
 
 
-def _edited(
+def _checked_text(
     client: Client, path: Path, before: bytes | None, text: str, name: str, value: Entry | None, *, remove: bool
 ) -> Edit:
     """Return the edit, after the new text was read again and says exactly what it should."""
@@ -335,7 +335,7 @@ def _text_after(client: Client, path: Path, text: str, name: str, value: Entry |
         mark = BOM if text.startswith(BOM) else ""
         return mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
     if client.form == "yaml":
-        after = yaml_blocks.without_entry(text, client.holder, name)
+        after = yaml_blocks.without_yaml_entry(text, client.holder, name)
         return after if value is None else _with_block(client, path, after, name, value)
     if value is None:
         return jsonc.without_entry(text, (client.holder, name))
@@ -344,7 +344,7 @@ def _text_after(client: Client, path: Path, text: str, name: str, value: Entry |
 
 def _with_block(client: Client, path: Path, text: str, name: str, value: Entry) -> str:
     try:
-        return yaml_blocks.with_entry(text, client.holder, name, value)
+        return yaml_blocks.with_yaml_entry(text, client.holder, name, value)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error.message}.", BY_HAND) from None
 

@@ -23,10 +23,10 @@ from pgengram.cli.runtime import (
     answer_of,
     command,
     completing,
-    confirmed,
-    known,
-    note,
+    confirm,
+    known_word,
     print_json,
+    print_note,
     say,
     screen,
 )
@@ -96,7 +96,7 @@ async def connect(
     entry = c.own_entry(Settings.from_environment())
     chosen = _client(str(client))
     if only_link:
-        say(c.link(chosen, name, entry))
+        say(c.install_link(chosen, name, entry))
         return 0
     if chosen is c.ANY or only_print:
         _print_entry(chosen, folder, name, entry)
@@ -110,7 +110,7 @@ def _print_entry(client: c.Client, folder: Path | None, name: str, entry: c.Entr
     """Print the entry of a client, and which file it belongs in."""
     elsewhere = folder is None and client.runs_on_windows()
     where = "its settings on Windows" if elsewhere else client.path(folder)
-    note("Most clients take this entry:" if client is c.ANY else f"Into {where}:")
+    print_note("Most clients take this entry:" if client is c.ANY else f"Into {where}:")
     say(config_edits.snippet(client, name, c.through_wsl(entry) if elsewhere else entry))
 
 
@@ -143,7 +143,7 @@ def _client(word: str) -> c.Client:
     several = c.meant(word)
     if len(several) > 1:
         raise InvalidInput(f"{word!r} can be {' or '.join(several)}.", "Nothing was changed. Name one of them.")
-    return c.CLIENTS[several[0] if several else known(word, [*c.CLIENTS, ALL, c.ANY.name], "client")]
+    return c.CLIENTS[several[0] if several else known_word(word, [*c.CLIENTS, ALL, c.ANY.name], "client")]
 
 
 setattr(connect, "implied_values", {"--hooks": "all"})  # noqa: B010 - see cli.help
@@ -155,24 +155,24 @@ def _refuse_hooks(client: str | None, hooks: str, folder: Path | None, *, alone:
     Raises:
         InvalidInput: the client or the system has none, or they would not be its user's own.
     """
-    known(hooks, KEEPING, "kind of hooks")
+    known_word(hooks, KEEPING, "kind of hooks")
     if client not in (None, ALL):
         client = _client(str(client)).name
     if not local_socket.SUPPORTED:
         raise InvalidInput(local_socket.WITHOUT, "Connect without --hooks; the assistant then searches by itself.")
     if folder is not None or alone:
         raise InvalidInput("Hooks go into your own settings only.", "Leave out --folder, --print and --link.")
-    hook_configs.refuse_unsupported(str(client))
+    hook_configs.refuse_unsupported_hooks(str(client))
     hook_configs.what_hooks_do(str(client), recall=hooks == "recall")
-    hook_configs.connecting(str(client), Settings.from_environment(), recall=False)  # refuses what cannot be done
+    hook_configs.connecting_hooks(str(client), Settings.from_environment(), recall=False)  # refuses what cannot be done
 
 
 def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) -> int:
     settings = Settings.from_environment()
-    edits = hook_configs.connecting(client.name, settings, recall=hooks == "recall")
+    edits = hook_configs.connecting_hooks(client.name, settings, recall=hooks == "recall")
     done = f"Hooks of {client.title} {hook_configs.what_hooks_do(client.name, recall=hooks == 'recall')}."
     then = hook_configs.then(client.name)
-    code = _apply(client, edits, yes=yes, as_json=as_json, done=f"{done} {then}".rstrip())
+    code = _apply_edits(client, edits, yes=yes, as_json=as_json, done=f"{done} {then}".rstrip())
     if not code:
         if client.name in hook_scripts.FOLDERS:
             hook_scripts.make_executable(edits)
@@ -181,28 +181,28 @@ def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) ->
 
 
 def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bool, as_json: bool) -> int:
-    edit = config_edits.connecting(client, path, name, entry)
+    edit = config_edits.connecting_edit(client, path, name, entry)
     habit = f"Its model decides when to look; `pgengram connect {client.name} --hooks` makes it a habit."
     lines = [
         f"{client.title} is connected. {client.then}",
         TRY,
         *([habit] if client.name in hook_configs.HOOKS else []),
     ]
-    code = _apply(client, [edit], yes=yes, as_json=as_json, done="\n".join(lines))
+    code = _apply_edits(client, [edit], yes=yes, as_json=as_json, done="\n".join(lines))
     if not code:
-        connection_record.add(Settings.from_environment(), client.name, path, name)
+        connection_record.note_connected(Settings.from_environment(), client.name, path, name)
     return code
 
 
 def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
     """List the clients; connect those that a person chooses of the installed ones, or all of these."""
-    rows = _rows()
+    rows = _client_rows()
     free = [row["client"] for row in rows if row["installed"] and not row["connected_as"] and not row["problem"]]
     if everything:
         chosen = free
     else:
         _print_rows(rows, as_json=as_json)
-        chosen = _chosen(free) if free and not as_json and sys.stdin.isatty() else []
+        chosen = _chosen_clients(free) if free and not as_json and sys.stdin.isatty() else []
     entry = c.own_entry(Settings.from_environment())
     codes = [_connect(c.CLIENTS[one], c.CLIENTS[one].path(), name, entry, yes=yes, as_json=as_json) for one in chosen]
     if everything and not chosen:
@@ -210,10 +210,10 @@ def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
     return max(codes, default=0)
 
 
-def _chosen(free: list[str]) -> list[str]:
+def _chosen_clients(free: list[str]) -> list[str]:
     """Ask which of the installed clients to connect, by name or number, until the answer can be read."""
     for number, name in enumerate(free, 1):
-        note(f"  {number}  {name}")
+        print_note(f"  {number}  {name}")
     while True:
         said = answer_of(
             lambda: typer.prompt("Connect which? (Enter for none)", default="", show_default=False, err=True)
@@ -223,9 +223,11 @@ def _chosen(free: list[str]) -> list[str]:
             return free
         numbers = dict(enumerate(free, 1))
         try:
-            return [numbers.get(int(word) if word.isdigit() else 0) or known(word, free, "client") for word in words]
+            return [
+                numbers.get(int(word) if word.isdigit() else 0) or known_word(word, free, "client") for word in words
+            ]
         except InvalidInput as error:
-            note(f"{error.message} Type a number, a name, or {ALL}.")
+            print_note(f"{error.message} Type a number, a name, or {ALL}.")
 
 
 @command
@@ -241,7 +243,7 @@ async def disconnect(
     Examples: `pgengram disconnect claude-desktop`, `pgengram disconnect all`
     """
     if client == ALL:
-        names = [row["client"] for row in _rows() if name in row["connected_as"]]
+        names = [row["client"] for row in _client_rows() if name in row["connected_as"]]
         if not names:
             say("Nothing to disconnect.")
         return max((_disconnect(c.CLIENTS[one], name, folder, yes=yes, as_json=as_json) for one in names), default=0)
@@ -253,29 +255,31 @@ def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, 
     path = chosen.path(folder)
     known_as = Settings.from_environment(), chosen.name, path, name
     if _ours_in(chosen, path) == []:  # somebody took it out, and now says so
-        connection_record.remove(*known_as)
-    edit = config_edits.disconnecting(chosen, path, name)  # refuses what cannot be done before anything is changed
-    hooks = [] if folder is not None else hook_configs.disconnecting(chosen.name)
+        connection_record.note_disconnected(*known_as)
+    edit = config_edits.disconnecting_edit(chosen, path, name)  # refuses what cannot be done before anything is changed
+    hooks = [] if folder is not None else hook_configs.disconnecting_hooks(chosen.name)
     if hooks:
-        code = _apply(chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} doesn't run pgengram's hooks.")
+        code = _apply_edits(
+            chosen, hooks, yes=yes, as_json=as_json, done=f"{chosen.title} doesn't run pgengram's hooks."
+        )
         if code:
             return code
         hook_configs.settings_file(chosen.name, Settings.from_environment()).unlink(missing_ok=True)
-        edit = config_edits.disconnecting(chosen, path, name)  # of the same file, with some clients
-    code = _apply(chosen, [edit], yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
+        edit = config_edits.disconnecting_edit(chosen, path, name)  # of the same file, with some clients
+    code = _apply_edits(chosen, [edit], yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
     if not code:
-        connection_record.remove(*known_as)
+        connection_record.note_disconnected(*known_as)
     return code
 
 
-def _apply(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, as_json: bool, done: str) -> int:
+def _apply_edits(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, as_json: bool, done: str) -> int:
     """Show edits, ask once, and write them; return the exit code."""
     changing = [edit for edit in edits if edit.changes]
     if not as_json:
         _print_diffs(changing)
-    if changing and not confirmed("Apply?", yes=yes):
+    if changing and not confirm("Apply?", yes=yes):
         return FAILED
-    backups = [str(kept) for edit in changing if (kept := config_edits.write(edit))]
+    backups = [str(kept) for edit in changing if (kept := config_edits.write_edit(edit))]
     if as_json:
         _print_applied(client, edits, changed=bool(changing), backups=backups)
     elif not changing:
@@ -299,7 +303,7 @@ def _print_applied(
     print_json({"client": client.name, "path": str(path), "changed": changed, "backup": first})
 
 
-def _rows() -> list[dict[str, Any]]:
+def _client_rows() -> list[dict[str, Any]]:
     """Return of each client its file, whether it is installed, and as what it is connected."""
     rows: list[dict[str, Any]] = []
     for client in c.CLIENTS.values():
@@ -313,7 +317,7 @@ def _rows() -> list[dict[str, Any]]:
     return rows
 
 
-def _table_of(rows: list[dict[str, Any]]) -> Table:
+def _clients_table(rows: list[dict[str, Any]]) -> Table:
     table = plain_table("", "client", "connected as")
     table.add_column("file", overflow="fold")  # a path that is cut cannot be used
     for row in rows:
@@ -328,7 +332,7 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
         return
     installed = [row for row in rows if row["installed"]]
     if installed:
-        screen.print(_table_of(installed))
+        screen.print(_clients_table(installed))
     else:
         say("No assistant was found on this machine.")
     others = [row["client"] for row in rows if not row["installed"]]
@@ -340,7 +344,7 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 # ---------------------------------------------------------------------------------------------------------- the doctor
 
 
-async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
+async def connected_clients() -> AsyncIterator[tuple[str, bool, str, str]]:
     """Yield of each client that has an entry of ours its title, whether the command there works, what was seen, and the
     repair.
     """
@@ -359,7 +363,7 @@ async def connected() -> AsyncIterator[tuple[str, bool, str, str]]:
             continue
         for name, entry in entries.items():
             seen = await asyncio.to_thread(shake_hands, entry)
-            yield client.title, seen.ok, f"{_seen(name, entry, seen)}, in {path}", _repair(client, name, seen)
+            yield client.title, seen.ok, f"{_what_was_seen(name, entry, seen)}, in {path}", _repair(client, name, seen)
     for client, path, name in _lost():
         again = f"`pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`"
         yield (
@@ -383,7 +387,7 @@ def _lost() -> list[tuple[c.Client, Path, str]]:
     """Return the entries that were connected and are no longer there, but for those of projects that were removed."""
     return [
         (c.CLIENTS[client], path, name)
-        for client, path, name in connection_record.read(Settings.from_environment())
+        for client, path, name in connection_record.connections_made(Settings.from_environment())
         if client in c.CLIENTS and path.parent.is_dir() and _ours_in(c.CLIENTS[client], path) == []
     ]
 
@@ -396,7 +400,7 @@ def _ours_in(client: c.Client, path: Path) -> list[str] | None:
         return None
 
 
-def _seen(name: str, entry: c.Entry, seen: Handshake) -> str:
+def _what_was_seen(name: str, entry: c.Entry, seen: Handshake) -> str:
     command = entry["command"]
     text = f"{name}: {seen.seen}, {command}" if seen.ok else f"{name}: {command} {seen.seen}"
     other = seen.version not in ("", __version__)

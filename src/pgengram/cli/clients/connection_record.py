@@ -19,7 +19,7 @@ FILE: Final = "connected.json"  # in the data folder
 Connection = tuple[str, Path, str]  # the client's name, its file, and what it calls our entry
 
 
-def read(settings: Settings) -> list[Connection]:
+def connections_made(settings: Settings) -> list[Connection]:
     """Return the clients that were connected, by the order of that; none where nothing can be read."""
     try:
         rows = json.loads((settings.data_path / FILE).read_text("utf-8"))
@@ -28,29 +28,29 @@ def read(settings: Settings) -> list[Connection]:
         return []
 
 
-def add(settings: Settings, client: str, path: Path, name: str) -> None:
+def note_connected(settings: Settings, client: str, path: Path, name: str) -> None:
     """Note that a client was connected."""
     one = (client, path.absolute(), name)
-    _write(settings, [*(other for other in read(settings) if other != one), one])
+    _write_record(settings, [*(other for other in connections_made(settings) if other != one), one])
 
 
-def remove(settings: Settings, client: str, path: Path, name: str) -> None:
+def note_disconnected(settings: Settings, client: str, path: Path, name: str) -> None:
     """Note that a client was disconnected, or is to be forgotten."""
-    before, one = read(settings), (client, path.absolute(), name)
+    before, one = connections_made(settings), (client, path.absolute(), name)
     if one in before:
-        _write(settings, [other for other in before if other != one])
+        _write_record(settings, [other for other in before if other != one])
 
 
-def _write(settings: Settings, connections: list[Connection]) -> None:
+def _write_record(settings: Settings, connections: list[Connection]) -> None:
     """Keep the list for its owner; without a data folder that can be written, doctor says less."""
     path = settings.data_path / FILE
     with contextlib.suppress(OSError):
         make_data_folder(str(settings.data_path))
         rows = [[client, str(file), name] for client, file, name in connections]
-        with open(f"{path}.new", "w", encoding="utf-8", opener=_for_its_owner) as written:
+        with open(f"{path}.new", "w", encoding="utf-8", opener=_private_opener) as written:
             json.dump(rows, written, indent=1)
         os.replace(f"{path}.new", path)
 
 
-def _for_its_owner(path: str, flags: int) -> int:
+def _private_opener(path: str, flags: int) -> int:
     return os.open(path, flags, 0o600)

@@ -58,10 +58,10 @@ def shake_hands(entry: Mapping[str, Any]) -> Handshake:
         except OSError as error:
             return Handshake(ok=False, seen=f"cannot be run: {error.strerror or error}")
         with process:
-            return _asked(process, notes)
+            return _handshake(process, notes)
 
 
-def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
+def _handshake(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
     patience = Timer(PATIENCE_S, process.kill)
     patience.start()
     answers: dict[int, Any] = {}
@@ -85,7 +85,7 @@ def _asked(process: subprocess.Popen[bytes], notes: IO[bytes]) -> Handshake:
         patience.cancel()
         process.kill()
         _close(stdin)
-    return _result(answers, process.returncode, notes)
+    return _handshake_result(answers, process.returncode, notes)
 
 
 def _close(stdin: IO[bytes]) -> None:
@@ -93,7 +93,7 @@ def _close(stdin: IO[bytes]) -> None:
         stdin.close()
 
 
-def _result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> Handshake:
+def _handshake_result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> Handshake:
     hello = answers.get(1, {}).get("result")
     if hello is None:
         notes.seek(0)
@@ -105,10 +105,10 @@ def _result(answers: Mapping[int, Any], code: int | None, notes: IO[bytes]) -> H
         return Handshake(False, f"answers, but its store is not ready within {PATIENCE_S:.0f} s", version)
     if "error" in stats:
         return Handshake(False, f"answers, but not its store: {stats['error'].get('message', '')[:300]}", version)
-    return Handshake(True, _memories(stats["result"]), version)
+    return Handshake(True, _memories_told(stats["result"]), version)
 
 
-def _memories(result: Mapping[str, Any]) -> str:
+def _memories_told(result: Mapping[str, Any]) -> str:
     """Return what the resource memory://stats says of how many memories there are."""
     number = json.loads(result["contents"][0]["text"])["totals"]["active"]
     return counted(number)

@@ -80,7 +80,7 @@ HOOKS: Final = {
 }  # fmt: skip
 
 
-def refuse_unsupported(client: str) -> None:
+def refuse_unsupported_hooks(client: str) -> None:
     """Refuse a client whose hooks are not supported.
 
     Raises:
@@ -116,30 +116,32 @@ def settings_file(client: str, settings: Settings) -> Path:
     return settings.data_path / f"hooks-{client}.json"
 
 
-def connecting(client: str, settings: Settings, *, recall: bool) -> list[Edit]:
+def connecting_hooks(client: str, settings: Settings, *, recall: bool) -> list[Edit]:
     """Return the edits that put our hooks into a client's file, beside those of others, or into its folder.
 
     Raises:
         InvalidInput: a file cannot be read, or the client's hooks are not supported.
         Conflict: a script of somebody else stands where ours has to.
     """
-    refuse_unsupported(client)
+    refuse_unsupported_hooks(client)
     words = _command(client, settings, recall=recall)
     if client in hook_scripts.FOLDERS:
-        return hook_scripts.connecting(client, words, recall=recall)
+        return hook_scripts.connecting_scripts(client, words, recall=recall)
     hooks = HOOKS[client]
     before, text = config_edits.read_file(hooks.path)
-    return [_checked(hooks, before, _with_hooks(hooks, client, text, _groups(hooks, client, words, recall=recall)))]
+    return [
+        _checked_edit(hooks, before, _with_hooks(hooks, client, text, _groups(hooks, client, words, recall=recall)))
+    ]
 
 
-def disconnecting(client: str) -> list[Edit]:
+def disconnecting_hooks(client: str) -> list[Edit]:
     """Return the edits that take our hooks out; each file is as it was before, if that is known. None without hooks.
 
     Raises:
         InvalidInput: a file cannot be read.
     """
     if client in hook_scripts.FOLDERS:
-        return hook_scripts.disconnecting(client)
+        return hook_scripts.disconnecting_scripts(client)
     edit = _disconnecting(client) if client in HOOKS else None
     return [edit] if edit else []
 
@@ -147,7 +149,10 @@ def disconnecting(client: str) -> list[Edit]:
 def _disconnecting(client: str) -> Edit | None:
     hooks = HOOKS[client]
     before, text = config_edits.read_file(hooks.path)
-    ours = {event: [one for one in groups if _is_ours(one, client)] for event, groups in _there(hooks, text).items()}
+    ours = {
+        event: [one for one in groups if _runs_our_hook(one, client)]
+        for event, groups in _hook_groups(hooks, text).items()
+    }
     ours = {event: groups for event, groups in ours.items() if groups}
     if not ours:
         return None
@@ -155,7 +160,7 @@ def _disconnecting(client: str) -> Edit | None:
     for earlier in (*(backup.read_bytes() for backup in backups(hooks.path)), None):
         if _would_be(hooks, client, earlier, groups) == before:
             return Edit(hooks.path, before, earlier)
-    return _checked(hooks, before, _without_hooks(hooks, client, text))
+    return _checked_edit(hooks, before, _without_hooks(hooks, client, text))
 
 
 def write_settings(client: str, settings: Settings) -> None:
@@ -167,30 +172,30 @@ def write_settings(client: str, settings: Settings) -> None:
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
     with os.fdopen(handle, "w", encoding="utf-8") as file:
-        json.dump(_kept(settings), file)
+        json.dump(_kept_environment(settings), file)
 
 
-def _kept(settings: Settings) -> dict[str, str]:
+def _kept_environment(settings: Settings) -> dict[str, str]:
     folder = {"PGENGRAM_DATA_DIR": str(settings.data_path)} if settings.data_dir else {}
     return {**settings.variables, **folder}
 
 
 def _command(client: str, settings: Settings, *, recall: bool) -> list[str]:
     """Return the command that is run at each event."""
-    start = mcp_client.command()
+    start = mcp_client.own_command()
     words = [start["command"], *start.get("args", ()), "hook", client, *(["--recall"] if recall else [])]
     return words + (["--settings", str(settings_file(client, settings))] if settings.variables else [])
 
 
 def _groups(hooks: Hooks, client: str, words: Sequence[str], *, recall: bool) -> dict[str, dict[str, Any]]:
     """Return what is in the client's file for each event."""
-    hook = {**hooks.extra, "command": _line(words), **({"timeout": hooks.timeout} if hooks.timeout else {})}
+    hook = {**hooks.extra, "command": _command_line(words), **({"timeout": hooks.timeout} if hooks.timeout else {})}
     group = {HOLDER: [hook]} if hooks.grouped else hook
     listens: frozenset[str] = FORMS[client].listens
     return {name: group for kind, name in hooks.events.items() if kind in listens or not recall}
 
 
-def _line(words: Sequence[str]) -> str:
+def _command_line(words: Sequence[str]) -> str:
     """Return a command line for the shell in which a client runs hooks.
 
     On Windows that is Git Bash, PowerShell or cmd: the first takes a backslash away, the second takes a quoted program
@@ -210,12 +215,12 @@ def _for_any_shell(word: str) -> str:
 def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
     if hooks.begins and not text.strip():
         text = json.dumps(dict(hooks.begins), indent=2) + "\n"
-    there = _there(hooks, text)
+    there = _hook_groups(hooks, text)
     for event in hooks.events.values():
         ours: list[Any] = []
         others: list[Any] = []
         for one in there.get(event, ()):
-            (ours if _is_ours(one, client) else others).append(one)
+            (ours if _runs_our_hook(one, client) else others).append(one)
         wanted = [groups[event]] if event in groups else []
         if ours != wanted:  # else it stays where it is
             text = _with_others(text, event, [*others, *wanted])
@@ -223,11 +228,11 @@ def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mappi
 
 
 def _without_hooks(hooks: Hooks, client: str, text: str) -> str:
-    for event, groups in _there(hooks, text).items():
-        others = [one for one in groups if not _is_ours(one, client)]
+    for event, groups in _hook_groups(hooks, text).items():
+        others = [one for one in groups if not _runs_our_hook(one, client)]
         if len(others) < len(groups):
             text = _with_others(text, event, others)
-    return text if _there(hooks, text) else jsonc.without_entry(text, (HOLDER,))
+    return text if _hook_groups(hooks, text) else jsonc.without_entry(text, (HOLDER,))
 
 
 def _with_others(text: str, event: str, others: Sequence[Any]) -> str:
@@ -242,20 +247,20 @@ def _would_be(
     """Return what connecting makes of an earlier state of the file; None when that cannot be known."""
     try:
         text = (earlier or b"").decode()
-        if any(_is_ours(one, client) for there in _there(hooks, text).values() for one in there):
+        if any(_runs_our_hook(one, client) for there in _hook_groups(hooks, text).values() for one in there):
             return None
         return _with_hooks(hooks, client, text, groups).encode()
     except (UnicodeDecodeError, InvalidInput):  # an earlier state that was broken
         return None
 
 
-def _checked(hooks: Hooks, before: bytes | None, after: str) -> Edit:
+def _checked_edit(hooks: Hooks, before: bytes | None, after: str) -> Edit:
     """Return the edit, after the new text was read again and differs in hooks alone.
 
     Raises:
         Conflict: it would not.
     """
-    rest = [jsonc.parsed(text) for text in ((before or b"").decode(), after)]
+    rest = [jsonc.parse_jsonc(text) for text in ((before or b"").decode(), after)]
     for one in rest:
         one.pop(HOLDER, None)
     if rest[0] != rest[1] and (rest[0] or rest[1] != hooks.begins):
@@ -263,14 +268,14 @@ def _checked(hooks: Hooks, before: bytes | None, after: str) -> Edit:
     return Edit(hooks.path, before, after.encode())
 
 
-def _there(hooks: Hooks, text: str) -> dict[str, list[Any]]:
+def _hook_groups(hooks: Hooks, text: str) -> dict[str, list[Any]]:
     """Return the groups of hooks in a client's file by their events.
 
     Raises:
         InvalidInput: the file is not what it should be.
     """
     try:
-        whole = jsonc.parsed(text)
+        whole = jsonc.parse_jsonc(text)
     except InvalidInput as error:
         raise InvalidInput(f"{hooks.path} is not valid JSON: {error.message}.", BY_HAND) from None
     found = whole.get(HOLDER, {}) if isinstance(whole, dict) else None
@@ -279,7 +284,7 @@ def _there(hooks: Hooks, text: str) -> dict[str, list[Any]]:
     return found
 
 
-def _is_ours(group: Any, client: str) -> bool:
+def _runs_our_hook(group: Any, client: str) -> bool:
     """Whether a group runs our hook for this client."""
     hooks = group.get(HOLDER, [group]) if isinstance(group, Mapping) else None
     lines = [str(one.get("command", "")) for one in hooks or () if isinstance(one, Mapping)]

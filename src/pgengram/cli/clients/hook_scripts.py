@@ -27,7 +27,7 @@ PLAIN: Final = re.compile(r"[\w.:/\\~+-]+")  # a word that no shell of Windows r
 BOM: Final = "\ufeff"  # without which Windows PowerShell reads a script in the code page
 
 
-def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
+def connecting_scripts(client: str, words: list[str], *, recall: bool) -> list[Edit]:
     """Return the edits that write our scripts, and take away those that are not wanted any more.
 
     Args:
@@ -39,12 +39,12 @@ def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
         Conflict: somebody else has a script for one of the events.
     """
     form = FORMS[client]
-    wanted = _script(client, words).encode()
+    wanted = _hook_script(client, words).encode()
     edits = []
     for event, kind in form.kinds.items():
         path = _path(client, event)
         before, text = config_edits.read_file(path)
-        if before is not None and not _is_ours(text, client):
+        if before is not None and not _is_our_script(text, client):
             raise Conflict(
                 f"{path} is another program's script, and each event can have only one.",
                 f"Nothing was changed. Let it run `{shlex.join(words)}` with its standard input, too.",
@@ -53,10 +53,12 @@ def connecting(client: str, words: list[str], *, recall: bool) -> list[Edit]:
     return edits
 
 
-def disconnecting(client: str) -> list[Edit]:
+def disconnecting_scripts(client: str) -> list[Edit]:
     """Return the edits that take our scripts away; none where there are none."""
     there = [(path, *config_edits.read_file(path)) for path in (_path(client, event) for event in FORMS[client].kinds)]
-    return [Edit(path, before, None) for path, before, text in there if before is not None and _is_ours(text, client)]
+    return [
+        Edit(path, before, None) for path, before, text in there if before is not None and _is_our_script(text, client)
+    ]
 
 
 def make_executable(edits: list[Edit]) -> None:
@@ -76,7 +78,7 @@ def _path(client: str, event: str) -> Path:
     return folder_of(client) / (f"{event}.ps1" if WINDOWS else event)
 
 
-def _script(client: str, words: list[str]) -> str:
+def _hook_script(client: str, words: list[str]) -> str:
     """Return a script that runs our hook with its own standard input and output."""
     made_by = MADE_BY.format(client=client)
     if WINDOWS:
@@ -90,5 +92,5 @@ def _powershell_text(word: str) -> str:
     return word if PLAIN.fullmatch(word) else quoted
 
 
-def _is_ours(text: str, client: str) -> bool:
+def _is_our_script(text: str, client: str) -> bool:
     return "pgengram" in text and f" hook {client}" in text

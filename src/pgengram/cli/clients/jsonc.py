@@ -37,7 +37,7 @@ class Member:
     comma: int | None
 
 
-def parsed(text: str) -> Any:
+def parse_jsonc(text: str) -> Any:
     """Return the value of a text; an empty one is an empty object.
 
     Raises:
@@ -77,7 +77,7 @@ def without_entry(text: str, path: Sequence[str]) -> str:
         named = [] if rest else [i for i, one in enumerate(holder.members) if one.name == path[-1]]
         if not named:
             break
-        text = _removed(text, holder, named[-1])
+        text = _without_member(text, holder, named[-1])
     return text
 
 
@@ -90,7 +90,7 @@ class _Document:
     def __init__(self, text: str) -> None:
         self._bare = _COMMENT.sub(_spaces, text.replace(_BOM, " ", 1) if text.startswith(_BOM) else text)
         self._strict = _TRAILING_COMMA.sub(_spaces, self._bare)
-        self._decoder = json.JSONDecoder(parse_constant=_refuse)
+        self._decoder = json.JSONDecoder(parse_constant=_refuse_constant)
 
     def read(self) -> Node:
         try:
@@ -127,7 +127,7 @@ def _spaces(found: re.Match[str]) -> str:
     return found[0] if found[0].startswith('"') else re.sub(r"[^\r\n]", " ", found[0])
 
 
-def _refuse(word: str) -> None:
+def _refuse_constant(word: str) -> None:
     raise InvalidInput(f"{word} is not JSON", "")
 
 
@@ -210,7 +210,7 @@ def _line_end(text: str, at: int) -> int:
     return end if text[end : end + 1] in ("\n", "\r") else at
 
 
-def _removed(text: str, holder: Node, place: int) -> str:
+def _without_member(text: str, holder: Node, place: int) -> str:
     """Return `text` without one member of an object, its comma, and the line that would be left blank."""
     member = holder.members[place]
     start, end = member.start, member.node.end

@@ -20,7 +20,7 @@ UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in 
 
 
 @asynccontextmanager
-async def connected(settings: Settings) -> AsyncIterator[Any]:
+async def connected_client(settings: Settings) -> AsyncIterator[Any]:
     """Start `pgengram` with `settings` and yield an mcp.Client that is connected to it.
 
     Raises:
@@ -44,7 +44,7 @@ async def connected(settings: Settings) -> AsyncIterator[Any]:
         raise
 
 
-async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
+async def call_tool(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str, Any]:
     """Call a tool and return its structured answer.
 
     Raises:
@@ -59,14 +59,14 @@ async def call(client: Any, tool: str, arguments: Mapping[str, Any]) -> dict[str
     return dict(answer.structured_content)
 
 
-def entry(settings: Settings) -> dict[str, Any]:
+def server_entry(settings: Settings) -> dict[str, Any]:
     """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were
     chosen.
     """
-    return {**command(), "env": settings.variables} if settings.variables else command()
+    return {**own_command(), "env": settings.variables} if settings.variables else own_command()
 
 
-def command() -> dict[str, Any]:
+def own_command() -> dict[str, Any]:
     """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to
     stay.
     """

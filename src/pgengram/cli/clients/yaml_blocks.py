@@ -11,7 +11,7 @@ from pgengram.errors import InvalidInput
 _BELOW: Final = re.compile(r"(?:[ \t]*(?:#.*)?\r?\n)*([ ]+)[^\s#]")  # the first entry of a mapping, after its head
 
 
-def parsed(text: str) -> Any:
+def parse_yaml(text: str) -> Any:
     """Return the value of a text; an empty one is an empty mapping.
 
     Raises:
@@ -27,7 +27,7 @@ def parsed(text: str) -> Any:
         raise InvalidInput(f"{where}{error.problem}", "") from None
 
 
-def with_entry(text: str, holder: str, name: str, value: dict[str, Any]) -> str:
+def with_yaml_entry(text: str, holder: str, name: str, value: dict[str, Any]) -> str:
     """Return `text` with an entry as the first one below `holder`, in one line of JSON, which is YAML too.
 
     Raises:
@@ -35,9 +35,9 @@ def with_entry(text: str, holder: str, name: str, value: dict[str, Any]) -> str:
     """
     end = "\r\n" if "\r\n" in text else "\n"
     entry = f"{name}: {json.dumps(value, ensure_ascii=False)}{end}"
-    head = _head(text, holder)
+    head = _holder_line(text, holder)
     if head is None:
-        if holder in parsed(text):
+        if holder in parse_yaml(text):
             raise InvalidInput(f"{holder} is written on one line", "")
         return f"{text}{'' if text.endswith(end) or not text else end}{holder}:{end}  {entry}"
     below = _BELOW.match(text, head.end())
@@ -49,9 +49,9 @@ def with_entry(text: str, holder: str, name: str, value: dict[str, Any]) -> str:
     return f"{first}{below[1] if below else '  '}{entry}{text[head.end() :]}"
 
 
-def without_entry(text: str, holder: str, name: str) -> str:
+def without_yaml_entry(text: str, holder: str, name: str) -> str:
     """Return `text` without an entry below `holder`, in as many lines as it has; as it is when there is none."""
-    head = _head(text, holder)
+    head = _holder_line(text, holder)
     if head is None:
         return text
     found = re.compile(
@@ -67,5 +67,5 @@ def without_entry(text: str, holder: str, name: str) -> str:
     )
 
 
-def _head(text: str, holder: str) -> re.Match[str] | None:
+def _holder_line(text: str, holder: str) -> re.Match[str] | None:
     return re.search(rf"^{re.escape(holder)}:(?P<empty> {{}})?[ \t]*(?:#.*)?\r?\n", text, re.MULTILINE)

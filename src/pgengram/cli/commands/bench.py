@@ -21,7 +21,7 @@ from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
-from pgengram.demo import load
+from pgengram.demo import load_corpus
 from pgengram.inputs import NewMemory, Question
 from pgengram.search import likeness
 from pgengram.search.results import cursors
@@ -117,24 +117,24 @@ async def bench(
     async with opened_manager() as manager:
         with ProgressBar("Starting") as progress:
             await manager.current_model()
-            marks = await _searching(manager, await _texts(manager, calls), calls, progress)
+            marks = await _searching(manager, await _question_texts(manager, calls), calls, progress)
             async with _scratch(manager) as scratch:
                 marks += await _storing(scratch, calls, progress)
             report = await _report(manager, calls, marks)
     if as_json:
         print_json(report)
     else:
-        _show(report)
+        _print_report(report)
 
 
-async def _texts(manager: MemoryManager, calls: int) -> list[str]:
+async def _question_texts(manager: MemoryManager, calls: int) -> list[str]:
     """Return what questions are made from: the newest memories, or the demo's where nothing is remembered."""
     newest = await manager.search(Question(limit=min(calls, 100)), cursors.Cursor(datetime.now(UTC)))
     return [hit.content for hit in newest.found] or _demo()
 
 
 def _demo() -> list[str]:
-    return [memory.content for memory in load().memories]
+    return [memory.content for memory in load_corpus().memories]
 
 
 def _questions(texts: Sequence[str], calls: int) -> list[str]:
@@ -221,12 +221,12 @@ async def _scratch(manager: MemoryManager) -> AsyncIterator[MemoryManager]:
         yield scratch
     finally:
         await scratch.close()
-        await namespaces.erase_namespace(manager.store.database, name)
+        await namespaces.take_away_namespace(manager.store.database, name)
 
 
 async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> dict[str, Any]:
     async with manager.store.transaction() as tx:
-        counted = await findings.count(tx, projects=None, tags=0)
+        counted = await findings.count_memories(tx, projects=None, tags=0)
     return {
         "pgengram": __version__,
         "python": platform.python_version(),
@@ -242,7 +242,7 @@ async def _report(manager: MemoryManager, calls: int, marks: Sequence[Mark]) -> 
     }
 
 
-def _show(report: Mapping[str, Any]) -> None:
+def _print_report(report: Mapping[str, Any]) -> None:
     title = f"{report['memories']:,} memories in the namespace {report['namespace']}, {report['calls']} calls, in ms"
     table = plain_table(title, "what")
     for name in ("median", "95%", "99%", "floor", "× floor"):

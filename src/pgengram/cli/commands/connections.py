@@ -10,7 +10,17 @@ import typer
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
-from pgengram.cli.runtime import FAILED, command, confirmed, note, opened_store, print_answer, print_json, say, screen
+from pgengram.cli.runtime import (
+    FAILED,
+    command,
+    confirm,
+    opened_store,
+    print_answer,
+    print_json,
+    print_note,
+    say,
+    screen,
+)
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 from pgengram.store.clients.connections import Connections
@@ -38,12 +48,12 @@ async def pair(
         print_json({"code": code, "namespace": namespace or settings.namespace, "read_only": read_only})
         return
     say(code)
-    note("Type it on the page that the program opened. It is valid for ten minutes, once.")
+    print_note("Type it on the page that the program opened. It is valid for ten minutes, once.")
 
 
 @connection.command(name="list")
 @command
-async def list_(as_json: AsJson = False) -> None:
+async def list_connections(as_json: AsJson = False) -> None:
     """List the programs that signed in, and what they may do.
 
     Example: `pgengram connection list`
@@ -51,7 +61,7 @@ async def list_(as_json: AsJson = False) -> None:
     async with opened_store() as store:
         rows = await Connections(store).listed()
     if as_json:
-        print_json([_as_dict(row) for row in rows])
+        print_json([_connection_dict(row) for row in rows])
         return
     if not rows:
         say("No program has signed in.")
@@ -84,7 +94,7 @@ async def revoke(
     async with opened_store() as store:
         connections = Connections(store)
         wanted = ids or [row["id"] for row in await connections.listed() if row["revoked_at"] is None]
-        if every and not confirmed(f"End {len(wanted)} connections?", yes=yes):
+        if every and not confirm(f"End {len(wanted)} connections?", yes=yes):
             return FAILED
         ended = await connections.revoke(wanted)
     print_answer(f"{ended} ended.", {"ended": ended}, as_json=as_json)
@@ -105,7 +115,7 @@ async def log(
     async with opened_store() as store:
         rows = await Connections(store).events(limit)
     if as_json:
-        print_json([_as_dict(row) for row in rows])
+        print_json([_connection_dict(row) for row in rows])
         return
     table = plain_table("when", "what", "program", "answers go to", "namespace", "connection")
     for row in rows:
@@ -115,5 +125,5 @@ async def log(
     screen.print(table)
 
 
-def _as_dict(row: dict[str, Any]) -> dict[str, Any]:
+def _connection_dict(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}

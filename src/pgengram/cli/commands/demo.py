@@ -12,12 +12,12 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from pgengram.cli.clients.mcp_client import call, connected
+from pgengram.cli.clients.mcp_client import call_tool, connected_client
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import print_hits
 from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import command, print_json, say, screen, shell_line
-from pgengram.demo import Corpus, load
+from pgengram.demo import Corpus, load_corpus
 from pgengram.settings import Settings
 
 SHOWN: Final = 3  # the rank that an expected memory must reach
@@ -58,17 +58,17 @@ async def demo(
 
     Examples: `pgengram demo`, `pgengram demo --all --keep ./demo-data`
     """
-    settings, corpus = Settings.from_environment(), load()
+    settings, corpus = Settings.from_environment(), load_corpus()
     questions = [one for one in corpus.questions if everything or as_json or one.question in FEW]
     with _folder(settings, keep) as chosen:
-        async with connected(replace(chosen, toolsets="core", answers="full")) as client:
-            ids = await _store(client, corpus)
+        async with connected_client(replace(chosen, toolsets="core", answers="full")) as client:
+            ids = await _store_corpus(client, corpus)
             asked = [await _ask(client, question, ids[question.expects]) for question in questions]
     good = sum(one.rank is not None and one.rank <= SHOWN for one in asked)
     if as_json:
         print_json({"questions": [one.as_dict() for one in asked], "in_first_three": good, "asked": len(asked)})
     else:
-        _show(asked, stored=len(ids), good=good)
+        _print_answer(asked, stored=len(ids), good=good)
         _show_next_steps(settings, chosen if keep else None)
     return 0 if good >= ENOUGH * len(asked) else 1
 
@@ -84,27 +84,27 @@ def _folder(settings: Settings, keep: Path | None) -> Iterator[Settings]:
         yield replace(apart, data_dir=folder, database_url="")
 
 
-async def _store(client: Any, corpus: Corpus) -> dict[str, str]:
+async def _store_corpus(client: Any, corpus: Corpus) -> dict[str, str]:
     """Store every memory and return its id by its key."""
     ids: dict[str, str] = {}
     with ProgressBar("Starting PostgreSQL and storing memories") as progress:
         for start in range(0, len(corpus.memories), BATCH):
             batch = corpus.memories[start : start + BATCH]
-            answer = await call(client, "create_memories", {"items": [memory.arguments() for memory in batch]})
+            answer = await call_tool(client, "create_memories", {"items": [memory.arguments() for memory in batch]})
             ids |= {memory.key: result["memory_id"] for memory, result in zip(batch, answer["results"], strict=True)}
             progress(len(ids), len(corpus.memories))
     return ids
 
 
 async def _ask(client: Any, question: Any, expected: str) -> Asked:
-    answer = await call(client, "search_memories", {"query": question.question, "limit": 10})
+    answer = await call_tool(client, "search_memories", {"query": question.question, "limit": 10})
     hits = answer["results"]
     rank = next((place for place, hit in enumerate(hits, 1) if hit["id"] == expected), None)
     score = hits[rank - 1].get("score") if rank else None
     return Asked(question.question, expected, rank, score, hits)
 
 
-def _show(asked: list[Asked], *, stored: int, good: int) -> None:
+def _print_answer(asked: list[Asked], *, stored: int, good: int) -> None:
     say(f"Stored {stored} memories of a fictional company. The questions use different words than the memories:")
     for one in asked:
         screen.print(Text(f"\n{one.question}", style="bold"))

@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 
 from pgengram import __version__
-from pgengram.cli.clients.connecting import connected
+from pgengram.cli.clients.connecting import connected_clients
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.cli.store.health import backups_row, rights_row
@@ -62,18 +62,18 @@ async def doctor(
     Example: `pgengram doctor --json`
     """
     findings = [finding async for finding in _findings(Settings.from_environment(), repair=repair)]
-    findings += [Finding(*seen) async for seen in connected()] or [
+    findings += [Finding(*seen) async for seen in connected_clients()] or [
         Finding("Assistants", ok=True, seen="none is connected; run `pgengram connect`")
     ]
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
-            _show(finding)
+            _print_finding(finding)
     return 0 if all(finding.ok for finding in findings) else 1
 
 
-def _show(finding: Finding) -> None:
+def _print_finding(finding: Finding) -> None:
     mark = "[green]✓[/green]" if finding.ok else "[red]✗[/red]"
     screen.print(f"{mark} [bold]{finding.what}[/bold]  {escape(finding.seen)}", highlight=False, soft_wrap=True)
     if finding.repair:
@@ -85,7 +85,7 @@ async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Findin
         "Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}"
     )
     if libraries.NEEDED:
-        lacking = ", ".join(libraries.missing())
+        lacking = ", ".join(libraries.missing_libraries())
         yield Finding(
             "Visual C++ runtime",
             ok=not lacking,
@@ -96,7 +96,7 @@ async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Findin
     manager = None
     try:
         manager = MemoryManager(replace(settings, namespace=f"doctor-{secrets.token_hex(8)}"))  # nobody's
-        yield Finding(what, ok=True, seen=_where(settings))
+        yield Finding(what, ok=True, seen=_store_place(settings))
         what = "Database"
         started = time.perf_counter()
         await manager.ready()
@@ -119,23 +119,23 @@ async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Findin
         what = "All memories"
         yield await _all_memories(manager, repair=repair)
         what = "Index"
-        yield await _index(manager)
+        yield await _index_finding(manager)
     except PgengramError as error:
-        seen = " ".join([error.message, *_reason(error)])
+        seen = " ".join([error.message, *_database_reasons(error)])
         yield Finding(what, ok=False, seen=seen, repair=error.hint.replace(SAYS_MORE, ""))
     finally:
         if manager is not None:
-            await _leave(manager)
+            await _leave_no_trace(manager)
             await manager.close()
 
 
-async def _leave(manager: MemoryManager) -> None:
+async def _leave_no_trace(manager: MemoryManager) -> None:
     """Take the doctor's own namespace away; what failed before was told, and nothing is there to be taken then."""
     with contextlib.suppress(PgengramError):
-        await namespaces.erase_namespace(manager.store.database, manager.settings.namespace, listed=False)
+        await namespaces.take_away_namespace(manager.store.database, manager.settings.namespace, listed=False)
 
 
-def _reason(error: PgengramError) -> list[str]:
+def _database_reasons(error: PgengramError) -> list[str]:
     """Return what PostgreSQL said besides, for the eyes of whoever calls the doctor."""
     cause = error.__cause__
     if isinstance(error, Unreachable) or not isinstance(cause, psycopg.Error):
@@ -143,7 +143,7 @@ def _reason(error: PgengramError) -> list[str]:
     return [" ".join((cause.diag.message_primary or str(cause)).split())]
 
 
-def _where(settings: Settings) -> str:
+def _store_place(settings: Settings) -> str:
     place = "PGENGRAM_DATABASE_URL" if settings.database_url else f"embedded PostgreSQL in {settings.data_path}"
     return f"{place}, namespace {settings.namespace}, embedder {settings.embedder.partition('#')[0]}"
 
@@ -151,7 +151,7 @@ def _where(settings: Settings) -> str:
 def _age(settings: Settings, seen: str) -> Finding:
     """Say which fixes of PostgreSQL the server lacks, which is an embedded one or somebody's; a warning, no failure."""
     version = seen.removeprefix("PostgreSQL ").partition(",")[0]
-    repair = minor_versions.UPDATE[not settings.database_url] if minor_versions.missing(version) else ""
+    repair = minor_versions.UPDATE[not settings.database_url] if minor_versions.missing_release(version) else ""
     return Finding("Fixes", ok=True, seen=minor_versions.said(version), repair=repair)
 
 
@@ -179,21 +179,21 @@ async def _all_memories(manager: MemoryManager, *, repair: bool) -> Finding:
     model_id = None if model is None else model.id
     database = manager.store.database
     if not repair:
-        found = await completeness.look(database, model_id)
+        found = await completeness.find_defects(database, model_id)
         how = "Run `pgengram doctor --repair`; it changes no text." if found.incomplete else ""
         return Finding("All memories", ok=not found.incomplete, seen=str(found), repair=how)
 
     async def embed(texts: Sequence[str]) -> Sequence[Passage]:
         return (await manager.models.passages(texts)).vectors
 
-    found = await completeness.complete(database, model_id, embed)
+    found = await completeness.complete_memories(database, model_id, embed)
     left = " ".join(found.left)
     seen = f"{found}; {found.incomplete - found.left.total():,} were made whole" if found.incomplete else str(found)
     hint = "Forget one of each two with `pgengram forget`, then repeat this." if left else ""
     return Finding("All memories", ok=not left, seen=" ".join(filter(None, (f"{seen}.", left))), repair=hint)
 
 
-async def _index(manager: MemoryManager) -> Finding:
+async def _index_finding(manager: MemoryManager) -> Finding:
     """Say how searches by meaning go, and what is amiss with their index."""
     state = await manager.index()
     if state is None:

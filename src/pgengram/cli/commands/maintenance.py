@@ -12,21 +12,21 @@ from rich.text import Text
 from pgengram import fields as f
 from pgengram.cli.asking import ReadsFirst
 from pgengram.cli.options import AsJson, OfProject, Yes
-from pgengram.cli.output import in_lines, plain, rows_table
+from pgengram.cli.output import in_cell, in_lines, rows_table
 from pgengram.cli.runtime import (
     FAILED,
     call_tool,
     command,
     completing,
-    confirmed,
-    known,
+    confirm,
+    known_word,
     name_value,
     opened_manager,
     print_json,
     say,
     screen,
 )
-from pgengram.cli.waiting import waiting
+from pgengram.cli.waiting import sign_of_life
 from pgengram.ids import short
 from pgengram.runtime.context import ASKER
 from pgengram.service.manager import MemoryManager
@@ -98,20 +98,20 @@ async def tidy(
 
     Example: `pgengram tidy archive --older-than-days 500`
     """
-    chosen = cast("Action", known(action, ACTIONS, "action"))
+    chosen = cast("Action", known_word(action, ACTIONS, "action"))
     bounds = {"older_than_days": older_than_days, "below_importance": below_importance, "max_accesses": max_accesses}
     ASKER.set(ReadsFirst())
     async with opened_manager() as manager:
         findings = Maintenance(manager)
-        tidied = await _preview(findings, chosen, project, bounds)
+        tidied = await _tidy_preview(findings, chosen, project, bounds)
         left = tidied.left or 0
         if token := tidied.confirm_token:
             if not as_json:
                 await _print_changes(manager, tidied)
-                if not confirmed(f"{_operations(tidied)}?", yes=yes):
+                if not confirm(f"{_operations(tidied)}?", yes=yes):
                     return FAILED
             if yes or not as_json:
-                with waiting():
+                with sign_of_life():
                     tidied = await findings.tidy_memories(chosen, confirm_token=token)
     if as_json:
         print_json(tidied, exclude={"confirm_token"})
@@ -185,13 +185,13 @@ def _verb(change: dict[str, Any]) -> str:
 
 
 async def _reviewed(manager: MemoryManager, find: list[str], project: str | None) -> Reviewed:
-    wanted = {known(name, FINDINGS, "finding") for name in find}
+    wanted = {known_word(name, FINDINGS, "finding") for name in find}
     return await Maintenance(manager).review_memories(
         find=[name for name in FINDINGS if name in wanted] or None, project=project
     )
 
 
-async def _preview(findings: Maintenance, action: Action, project: str | None, bounds: dict[str, Any]) -> Tidied:
+async def _tidy_preview(findings: Maintenance, action: Action, project: str | None, bounds: dict[str, Any]) -> Tidied:
     if action != "apply":
         return await findings.tidy_memories(action, project=project, **bounds)
     plan = (await findings.review_memories(project=project)).plan
@@ -202,16 +202,16 @@ async def _preview(findings: Maintenance, action: Action, project: str | None, b
 
 def _print_findings(title: str, findings: list[dict[str, Any]]) -> None:
     screen.print(Text(f"\n{title}", style="bold"))
-    for reason in dict.fromkeys(map(_reason, findings)):  # said once for all that have it
+    for reason in dict.fromkeys(map(_finding_reason, findings)):  # said once for all that have it
         screen.print(Padding(Text(reason, style="dim"), (0, 0, 0, 2)))
-        for number, finding in enumerate(one for one in findings if _reason(one) == reason):
+        for number, finding in enumerate(one for one in findings if _finding_reason(one) == reason):
             if number and len(finding["ids"]) > 1:
                 screen.print()  # between pairs
             for id_, excerpt in zip(finding["ids"], finding["excerpts"], strict=False):
                 screen.print(Padding(Text.assemble((short(id_), "cyan"), f"  {one_line(excerpt)}"), (0, 0, 0, 4)))
 
 
-def _reason(finding: dict[str, Any]) -> str:
+def _finding_reason(finding: dict[str, Any]) -> str:
     """Return why something was found, and what is suggested where that does not say it."""
     proposed = finding["propose"]
     tags = ", ".join(proposed.get("tags") or ())
@@ -229,6 +229,6 @@ async def _print_changes(manager: MemoryManager, tidied: Tidied) -> None:
         screen.print(Text.assemble((f"{_verb(change)} ", "bold"), (short(change["id"]), "cyan"), f"  {text}"))
         for name, (old, new) in change["changes"].items():
             if name in TOLD:
-                screen.print(Padding(Text(f"{name}: {plain(old)} → {plain(new)}", style="dim"), (0, 0, 0, 4)))
+                screen.print(Padding(Text(f"{name}: {in_cell(old)} → {in_cell(new)}", style="dim"), (0, 0, 0, 4)))
     if len(tidied.changes) > MOST_SHOWN:
         say(f"… and {len(tidied.changes) - MOST_SHOWN:,} more; --json lists all.")

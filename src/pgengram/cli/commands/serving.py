@@ -12,7 +12,7 @@ import typer
 
 from pgengram.cli.help import NAME_VALUE
 from pgengram.cli.options import AsJson
-from pgengram.cli.runtime import command, known, name_value, note, opened_manager, print_json, print_line
+from pgengram.cli.runtime import command, known_word, name_value, opened_manager, print_json, print_line, print_note
 from pgengram.errors import InvalidInput
 from pgengram.settings import Settings
 
@@ -110,7 +110,7 @@ async def serve(
         raise InvalidInput(
             "--sign-in needs --url, and excludes --no-auth.", "Example: --url https://memory.example.org/mcp"
         )
-    _refuse(http=http, half=(certfile is None) is not (keyfile is None), open_door=no_auth and not local)
+    _refuse_options(http=http, half=(certfile is None) is not (keyfile is None), open_door=no_auth and not local)
     rules = Rules(
         hosts=_hosts(host, url, allowed_host or [], local=local),
         origins=frozenset(origin.rstrip("/").lower() for origin in allowed_origin or []),
@@ -121,7 +121,7 @@ async def serve(
         calls_per_minute=rate,
         patience_s=patience,
     )
-    telemetry.start()
+    telemetry.start_telemetry()
     certificate = (certfile, keyfile) if certfile and keyfile else None
     announce = partial(_announce, naked=not local and certificate is None, as_json=as_json)
     await serve_http(Settings.from_environment(), rules, bound(host, port), certificate=certificate, announce=announce)
@@ -135,7 +135,7 @@ def _trust(issuer: str, audience: str, no_auth: bool, *names: str) -> Trust | No
     return Trust(issuer, audience, *names) if issuer else None
 
 
-def _refuse(*, http: bool, half: bool, open_door: bool) -> None:
+def _refuse_options(*, http: bool, half: bool, open_door: bool) -> None:
     if not http:
         raise InvalidInput("Missing option --http.", "Without a command pgengram serves over stdin and stdout.")
     if half:
@@ -148,11 +148,11 @@ def _refuse(*, http: bool, half: bool, open_door: bool) -> None:
 
 
 def _announce(address: str, *, naked: bool, as_json: bool) -> None:
-    note(f"pgengram serves MCP at {address}")
+    print_note(f"pgengram serves MCP at {address}")
     if as_json:
         print_line({"url": address})
     if naked:
-        note("Without TLS, tokens can be read in transit: use --certfile, or put a TLS proxy in front.")
+        print_note("Without TLS, tokens can be read in transit: use --certfile, or put a TLS proxy in front.")
 
 
 def _hosts(host: str, url: str, allowed: Sequence[str], *, local: bool) -> frozenset[str]:
@@ -190,6 +190,6 @@ async def call(
     given = dict(map(name_value, arguments or []))
     async with opened_manager() as manager:
         offers = {offered.name: offered for offered in manager.tools}
-        answer = await Arguments(offers[known(tool, offers, "tool")]).read(given).run()
+        answer = await Arguments(offers[known_word(tool, offers, "tool")]).read(given).run()
     print_json(answer)
     return 0 if answer.ok else 1

@@ -14,7 +14,7 @@ from pgengram.cli.runtime import (
     FAILED,
     answer_of,
     command,
-    confirmed,
+    confirm,
     opened_manager,
     opened_spaces,
     print_answer,
@@ -221,7 +221,7 @@ async def bind(
         question = (
             f"{chosen.members} people can read what is said in the project {chosen_project} from now on. Bind it?"
         )
-        if not confirmed(question, yes=yes):
+        if not confirm(question, yes=yes):
             return FAILED
         async with home.store.transaction() as tx:
             await bindings.bind(tx, chosen_project, chosen.id)

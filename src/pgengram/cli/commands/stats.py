@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from pgengram.cli.options import AsJson, OfProject
-from pgengram.cli.output import in_lines, is_count, plain, plain_table, rows_table
+from pgengram.cli.output import in_cell, in_lines, is_count, plain_table, rows_table
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.cli.store.health import backups_said
 from pgengram.ids import short
@@ -57,7 +57,7 @@ async def stats(
             if rows:
                 screen.print(_table(title, rows))
     else:
-        _print_summary(found, backups_said(backup_schedule.status(Settings.from_environment())))
+        _print_summary(found, backups_said(backup_schedule.backup_status(Settings.from_environment())))
 
 
 def _print_summary(found: Mapping[str, Any], backups: str) -> None:
@@ -68,13 +68,13 @@ def _print_summary(found: Mapping[str, Any], backups: str) -> None:
     table = plain_table(header=False)
     table.add_column(style="dim", no_wrap=True)
     table.add_column(ratio=1)
-    table.add_row("status", _named({name: totals[name] for name in STATES if totals.get(name)}))
+    table.add_row("status", _names_with_counts({name: totals[name] for name in STATES if totals.get(name)}))
     for title, name in LINES.items():
         if counts := {one: number for one, number in found[name].items() if number}:
-            table.add_row(title, _named(counts, in_all=totals["tags"] if name == "tags" else len(counts)))
+            table.add_row(title, _names_with_counts(counts, in_all=totals["tags"] if name == "tags" else len(counts)))
     for one in found["recent"][:1]:
         table.add_row("newest", Text.assemble((short(one["id"]), "cyan"), f" {cut(one_line(one['excerpt']), EXCERPT)}"))
-    table.add_row("vectors", Text("; ".join(_vectors(totals, vectors))))
+    table.add_row("vectors", Text("; ".join(_vector_lines(totals, vectors))))
     table.add_row("embedder", Text(str(vectors.get("embedder") or "none").partition("@")[0]))
     table.add_row("conversations", Text(_conversations(found["conversations"])))
     table.add_row("backups", Text(backups))
@@ -83,7 +83,7 @@ def _print_summary(found: Mapping[str, Any], backups: str) -> None:
     say("\nMore: pgengram stats --all")
 
 
-def _named(counts: Mapping[str, int], *, in_all: int = 0) -> Text:
+def _names_with_counts(counts: Mapping[str, int], *, in_all: int = 0) -> Text:
     """Return names with their counts, the most frequent first, and how many names are left out."""
     most = sorted(counts.items(), key=lambda one: -one[1])[:MOST_NAMED]
     shown = [Text.assemble(f"{cut(name, LONGEST_NAME)} ", (f"{number:,}", "bold")) for name, number in most]
@@ -92,7 +92,7 @@ def _named(counts: Mapping[str, int], *, in_all: int = 0) -> Text:
     return in_lines(shown, screen.width - LABEL_WIDTH)
 
 
-def _vectors(totals: Mapping[str, Any], vectors: Mapping[str, Any]) -> Iterator[str]:
+def _vector_lines(totals: Mapping[str, Any], vectors: Mapping[str, Any]) -> Iterator[str]:
     """Yield what a summary says about vectors: how many memories have one, the index, and a move to another model."""
     yield f"{totals['embedded']:,} of {totals['memories']:,}"
     yield from (str(vectors[name]) for name in ("index", "move") if vectors.get(name))
@@ -139,4 +139,4 @@ def _cell(name: str, value: Any) -> str:
         return short(str(value))
     if name.endswith("_at"):
         return ago(datetime.fromisoformat(value))
-    return plain(value)
+    return in_cell(value)

@@ -12,7 +12,7 @@ from rich.text import Text
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
-from pgengram.cli.runtime import command, note, opened_store, print_answer, print_json, say, screen
+from pgengram.cli.runtime import command, opened_store, print_answer, print_json, print_note, say, screen
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
 from pgengram.store.clients.tokens import AccessToken
@@ -53,22 +53,22 @@ async def create(
         allowed = await _allowed(store, namespace or settings.namespace, spaces or [])
         made, token = await tokens.create(store, name, namespace or settings.namespace, scope, lifetime, allowed)
     if as_json:
-        print_json({"token": made, **_as_dict(token)})
+        print_json({"token": made, **_token_dict(token)})
         return
     say(made)
     until = "until it is revoked" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
-    note(f"This is shown once. Valid {until}, {token.scope}, for the namespace {token.namespace}.")
+    print_note(f"This is shown once. Valid {until}, {token.scope}, for the namespace {token.namespace}.")
 
 
 @token.command(name="list")
 @command
-async def list_(as_json: AsJson = False) -> None:
+async def list_tokens(as_json: AsJson = False) -> None:
     """List all tokens, including revoked ones, without their secrets.
 
     Example: `pgengram token list --json`
     """
     async with opened_store() as store:
-        found = [_as_dict(one) for one in await tokens.list_all(store)]
+        found = [_token_dict(one) for one in await tokens.list_all(store)]
     if as_json:
         print_json({"tokens": found})
         return
@@ -96,7 +96,7 @@ async def revoke(
     """
     async with opened_store() as store:
         revoked = await tokens.revoke(store, id)
-    print_answer(f"{revoked.name} is revoked.", _as_dict(revoked), as_json=as_json)
+    print_answer(f"{revoked.name} is revoked.", _token_dict(revoked), as_json=as_json)
 
 
 async def _allowed(store: Store, namespace: str, given: list[str]) -> dict[int, Right]:
@@ -113,7 +113,7 @@ async def _allowed(store: Store, namespace: str, given: list[str]) -> dict[int, 
     return {(await membership.of_name(store, person, name)).id: right for name, right in named.items()}
 
 
-def _as_dict(token: AccessToken) -> dict[str, Any]:
+def _token_dict(token: AccessToken) -> dict[str, Any]:
     moments = {name: getattr(token, name) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")}
     return {name: getattr(token, name) for name in NAMED} | {
         name: at and at.isoformat(timespec="seconds") for name, at in moments.items()

@@ -11,7 +11,7 @@ from typing import Annotated, Final
 import typer
 
 from pgengram.cli.options import AsJson
-from pgengram.cli.runtime import command, note, print_line, say
+from pgengram.cli.runtime import command, print_line, print_note, say
 from pgengram.settings import Settings
 
 # Where windows can be; without one of them a browser would be one that takes the terminal.
@@ -39,7 +39,7 @@ async def ui(
     async def open_(link: str) -> None:
         windows = sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in WINDOWS)
         if not windows or not await asyncio.to_thread(webbrowser.open, link):
-            note("No browser could be opened: open the link yourself.")
+            print_note("No browser could be opened: open the link yourself.")
 
     def announce(link: str, ran_before: bool) -> None:
         if as_json:
@@ -47,7 +47,7 @@ async def ui(
         else:
             say(link)
         end = "The server runs already." if ran_before else "Stop the server with Ctrl+C."
-        note(f"This link works once; the browser that opens it stays signed in. {end}")
+        print_note(f"This link works once; the browser that opens it stays signed in. {end}")
         if not no_browser:
             opening.add(asyncio.create_task(open_(link)))
 

@@ -15,7 +15,7 @@ import typer
 from pgengram import postgres
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, confirmed, note, opened_store, print_answer
+from pgengram.cli.runtime import FAILED, command, confirm, opened_store, print_answer, print_note
 from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
@@ -63,11 +63,11 @@ async def backup(
 
 async def restore_backup(path: Path, *, yes: bool, as_json: bool) -> int:
     """Replace the store by a backup, after a question; return the exit code."""
-    manifest = await asyncio.to_thread(archive.read, path)
+    manifest = await asyncio.to_thread(archive.read_manifest, path)
     about = f"a backup of {manifest.made_at} with {counted(manifest.memories)}"
     if as_json and not yes:
         raise InvalidInput("Confirmation needed.", "Nothing was changed. Use --yes to skip the prompt.")
-    if not confirmed(f"Replace the store with {about}?", yes=yes):
+    if not confirm(f"Replace the store with {about}?", yes=yes):
         return FAILED
     await asyncio.to_thread(_restore, Settings.from_environment(), path, manifest, about, as_json=as_json)
     return 0
@@ -84,7 +84,7 @@ async def upgrade(as_json: AsJson = False) -> None:
         raise InvalidInput(
             "PGENGRAM_DATABASE_URL is set to your own server.", "Upgrade it with PostgreSQL's pg_upgrade."
         )
-    await asyncio.to_thread(_upgrade, settings, as_json=as_json)
+    await asyncio.to_thread(_upgrade_and_show, settings, as_json=as_json)
 
 
 @command
@@ -104,7 +104,7 @@ def _back_up(settings: Settings, path: Path | None, *, as_json: bool) -> None:
     with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
         target = path or backup_schedule.folder(settings.data_path) / backup_schedule.name("manual")
         bar.step("Writing the backup")
-        manifest, others = backing_up.make(url, target)
+        manifest, others = backing_up.write_backup(url, target)
     _print_made(manifest, others, target, as_json=as_json)
 
 
@@ -132,12 +132,12 @@ def _back_up_if_due(settings: Settings, *, as_json: bool) -> None:
             print_answer(f"No backup is due.{_not_copied(problem)}", {"made": False}, as_json=as_json)
             return
         target = folder / backup_schedule.name(backup_schedule.DAILY)
-        manifest, others = backing_up.make(url, target)
+        manifest, others = backing_up.write_backup(url, target)
         backup_schedule.keep_newest(folder, kept)
         problem = backup_schedule.copy_to_second(folder, kept)
     _print_made(manifest, others, target, as_json=as_json)
     if problem:
-        note(_not_copied(problem).strip())
+        print_note(_not_copied(problem).strip())
 
 
 def _not_copied(problem: str) -> str:
@@ -146,9 +146,9 @@ def _not_copied(problem: str) -> str:
 
 def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: str, *, as_json: bool) -> None:
     with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
-        if not settings.database_url and postgres.status(settings.data_path).present > 1:
+        if not settings.database_url and postgres.server_status(settings.data_path).present > 1:
             raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
-        restored = restoring.restore(url, path, bar.step)
+        restored = restoring.restore_backup(url, path, bar.step)
     again = restored.again
     text = f"The store is {about}."
     if any(asdict(again).values()):
@@ -162,9 +162,9 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: 
     print_answer(text, facts | asdict(manifest), as_json=as_json)
 
 
-def _upgrade(settings: Settings, *, as_json: bool) -> None:
+def _upgrade_and_show(settings: Settings, *, as_json: bool) -> None:
     with ProgressBar("Beginning", quiet=as_json) as bar:
-        done = upgrading.upgrade(settings.data_path, bar.step)
+        done = upgrading.upgrade_store(settings.data_path, bar.step)
     facts = {"before": done.before, "after": done.after, "memories": done.memories, "backup": str(done.backup or "")}
     text = f"The store uses PostgreSQL {done.before}, and no newer one is installed."
     if done.moved:

@@ -25,7 +25,7 @@ machines = Commands("Spread one store over several machines with Citus.")
 
 @machines.command("init")
 @command
-async def init(
+async def distribute(
     shards: Annotated[
         int | None,
         typer.Option(help="Number of shards, set once; 32 by default.", min=1, max=MOST_SHARDS),
@@ -36,25 +36,27 @@ async def init(
 
     Example: `pgengram citus init --shards 64`
     """
-    await _show("Distributing", citus.init(_url(), shards or citus.SHARDS), as_json=as_json)
+    await _run_and_show(
+        "Distributing", citus.distribute_tables(_database_url(), shards or citus.SHARDS), as_json=as_json
+    )
 
 
 @machines.command("status")
 @command
-async def status(as_json: AsJson = False) -> int:
+async def show_machines(as_json: AsJson = False) -> int:
     """Show the machines, what each holds, and whether row-level security is on everywhere.
 
     The exit code is 1 if it is off on one of them.
 
     Example: `pgengram citus status --json`
     """
-    seen = await _show("Asking the machines", citus.status(_url()), as_json=as_json)
+    seen = await _run_and_show("Asking the machines", citus.cluster_status(_database_url()), as_json=as_json)
     return FAILED if seen.row_level_security is False else 0
 
 
 @machines.command("add-node")
 @command
-async def add_node(
+async def add_machine(
     node: Node,
     coordinator: Annotated[
         str, typer.Option(metavar="HOST[:PORT]", help="The coordinator's address as seen by the machines; needed once.")
@@ -65,24 +67,24 @@ async def add_node(
 
     Example: `pgengram citus add-node db2.example.org --coordinator db1.example.org`
     """
-    host, port = _place(node)
-    adding = citus.add_node(_url(), host, port, _place(coordinator) if coordinator else None)
-    await _show(f"Adding {host}:{port}", adding, as_json=as_json)
+    host, port = _host_and_port(node)
+    adding = citus.add_node(_database_url(), host, port, _host_and_port(coordinator) if coordinator else None)
+    await _run_and_show(f"Adding {host}:{port}", adding, as_json=as_json)
 
 
 @machines.command("rebalance")
 @command
-async def rebalance(as_json: AsJson = False) -> None:
+async def rebalance_shards(as_json: AsJson = False) -> None:
     """Spread the shards evenly over the machines. Servers keep running.
 
     Example: `pgengram citus rebalance`
     """
-    await _show("Moving shards", citus.rebalance(_url()), as_json=as_json)
+    await _run_and_show("Moving shards", citus.rebalance(_database_url()), as_json=as_json)
 
 
 @machines.command("isolate")
 @command
-async def isolate(
+async def isolate_namespace(
     namespace: Annotated[str, typer.Argument(help="The namespace, as in PGENGRAM_NAMESPACE.")],
     node: Annotated[
         str, typer.Option(metavar="HOST[:PORT]", help="The target machine; by default the emptiest one.")
@@ -93,11 +95,11 @@ async def isolate(
 
     Example: `pgengram citus isolate acme --node db3.example.org`
     """
-    moving = citus.isolate(_url(), namespace, _place(node) if node else None)
-    await _show(f"Moving {namespace}", moving, as_json=as_json)
+    moving = citus.isolate(_database_url(), namespace, _host_and_port(node) if node else None)
+    await _run_and_show(f"Moving {namespace}", moving, as_json=as_json)
 
 
-def _url() -> str:
+def _database_url() -> str:
     url = Settings.from_environment().database_url
     if not url:
         raise InvalidInput(
@@ -106,7 +108,7 @@ def _url() -> str:
     return url
 
 
-def _place(text: str) -> tuple[str, int]:
+def _host_and_port(text: str) -> tuple[str, int]:
     """Return host and port of HOST, HOST:PORT or [ADDRESS]:PORT."""
     host, colon, port = text.rpartition(":") if not text.endswith("]") else (text, "", "")
     if not colon:
@@ -116,7 +118,7 @@ def _place(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-async def _show(what: str, work: Awaitable[Status], *, as_json: bool) -> Status:
+async def _run_and_show(what: str, work: Awaitable[Status], *, as_json: bool) -> Status:
     """Do something with the machines, and show how they are afterwards."""
     with notes.status(what):
         seen = await work

@@ -27,12 +27,12 @@ def encryption_of(recipients: Sequence[str], *, encrypt: bool) -> Lock | None:
         return partial(encryption.for_recipients, recipients=encryption.recipients_of(recipients))
     if not encrypt:
         return None
-    passphrase = _asked("--recipient encrypts for a key instead.", confirms=True)
+    passphrase = _typed_passphrase("--recipient encrypts for a key instead.", confirms=True)
     return partial(encryption.with_passphrase, passphrase=passphrase)
 
 
 @contextmanager
-def found(source: str, identity: Path | None) -> Iterator[str]:
+def readable_file(source: str, identity: Path | None) -> Iterator[str]:
     """Yield the path of what is to be read.
 
     Standard input, `-`, is kept in a file meanwhile, as it is read twice; and so is what was encrypted.
@@ -67,10 +67,10 @@ def _decrypted(content: bytes, identity: Path | None) -> bytes:
         return encryption.opened_with_key(content, identity)
     if not encryption.takes_passphrase(content):
         raise InvalidInput("The file is encrypted for a key.", "Give the file of the secret one with --identity.")
-    return encryption.opened_with_passphrase(content, _asked("Run the command in one.", confirms=False))
+    return encryption.opened_with_passphrase(content, _typed_passphrase("Run the command in one.", confirms=False))
 
 
-def _asked(otherwise: str, *, confirms: bool) -> str:
+def _typed_passphrase(otherwise: str, *, confirms: bool) -> str:
     """Return the passphrase that a person types, twice where it is a new one."""
     if not sys.stdin.isatty():
         raise InvalidInput(WITHOUT_TERMINAL, otherwise)

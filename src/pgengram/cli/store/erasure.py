@@ -59,29 +59,29 @@ async def erase_namespace(
     """
     async with opened_store() as store:
         held = await namespaces.holdings(store.database, namespace)
-        key = await namespaces.find(store.database, namespace)
+        key = await namespaces.namespace_key(store.database, namespace)
         is_on = await devices.is_on(store.database, key)
-        if not (yes or _agreed(namespace, held, is_on=is_on, as_json=as_json)):
+        if not (yes or _name_typed(namespace, held, is_on=is_on, as_json=as_json)):
             return FAILED
         await devices.erase_elsewhere(store.database, key)
-        removed = await namespaces.erase_namespace(store.database, namespace)
+        removed = await namespaces.take_away_namespace(store.database, namespace)
         Projects(replace(Settings.from_environment(), namespace=namespace)).forget()
         erased_at = _iso(datetime.now(UTC))
         cleared = await _scrubbed(store)
     if as_json:
-        print_json({"namespace": namespace, "erased_at": erased_at, "removed": removed, **_as_dict(cleared)})
+        print_json({"namespace": namespace, "erased_at": erased_at, "removed": removed, **_scrubbed_dict(cleared)})
     else:
-        _show(f"erased at {erased_at}", removed)
-        say(_cleared(cleared))
+        _print_counts(f"erased at {erased_at}", removed)
+        say(_scrubbed_line(cleared))
     return 0
 
 
-def _agreed(namespace: str, held: dict[str, int], *, is_on: bool, as_json: bool) -> bool:
+def _name_typed(namespace: str, held: dict[str, int], *, is_on: bool, as_json: bool) -> bool:
     """Show what a namespace holds, and have its name typed."""
     if as_json:
         print_json({"namespace": namespace, "would_remove": held, "other_machines": is_on})
         return False
-    _show(f"namespace {namespace}", held)
+    _print_counts(f"namespace {namespace}", held)
     if is_on:
         say("The machines that it is exchanged with erase it, too. To erase it here only: `pgengram sync leave` first.")
     question = "Type the name of the namespace to permanently erase it"
@@ -108,7 +108,7 @@ async def erase_source(
         ASKER.set(TerminalAsker(prompt="Permanently erase all of them?"))
 
     async def preview(tx: Transaction, plan: ChangePlan) -> ErasedSource:
-        shown = await _preview(tx, source, plan)
+        shown = await _source_preview(tx, source, plan)
         if not as_json:
             _show_source(shown)
         return shown
@@ -120,7 +120,7 @@ async def erase_source(
 
     async with opened_store() as store:
         try:
-            erased = await confirming.confirmed(
+            erased = await confirming.when_confirmed(
                 store,
                 ACTION,
                 confirm_token,
@@ -152,7 +152,7 @@ class ErasedSource(Answer):
     ids: list[str] | None = None
 
 
-async def _preview(tx: Transaction, source: str, plan: ChangePlan) -> ErasedSource:
+async def _source_preview(tx: Transaction, source: str, plan: ChangePlan) -> ErasedSource:
     """Count what belongs to the memories of a source, and quote the first of them."""
     counted: Counter[str] = Counter()
     for belongings in (await deletion.belongings(tx, list(plan.rows))).values():
@@ -169,7 +169,7 @@ async def scrub(as_json: AsJson = False) -> None:
     """
     async with opened_store() as store:
         cleared = await _scrubbed(store)
-    print_answer(_cleared(cleared), _as_dict(cleared), as_json=as_json)
+    print_answer(_scrubbed_line(cleared), _scrubbed_dict(cleared), as_json=as_json)
 
 
 async def _from_source(tx: Transaction, source: str) -> ChangePlan:
@@ -185,7 +185,7 @@ async def _from_source(tx: Transaction, source: str) -> ChangePlan:
 
 
 def _show_source(shown: ErasedSource) -> None:
-    _show(f"from {shown.source}", {"memories": shown.memories or 0, **(shown.would_remove or {})})
+    _print_counts(f"from {shown.source}", {"memories": shown.memories or 0, **(shown.would_remove or {})})
     for one in shown.first or ():
         say(f"- {' '.join(one['content'].split())}")
 
@@ -196,15 +196,15 @@ async def _scrubbed(store: Store) -> namespaces.Scrubbed:
         async def report(message: str) -> None:
             bar.step(message)
 
-        return await namespaces.scrub(store.database, report)
+        return await namespaces.scrub_files(store.database, report)
 
 
-def _as_dict(cleared: namespaces.Scrubbed) -> dict[str, Any]:
+def _scrubbed_dict(cleared: namespaces.Scrubbed) -> dict[str, Any]:
     facts = asdict(cleared)
     return {"scrubbed_at": _iso(facts.pop("at")), **facts}
 
 
-def _cleared(cleared: namespaces.Scrubbed) -> str:
+def _scrubbed_line(cleared: namespaces.Scrubbed) -> str:
     done = f"{cleared.tables} tables rewritten, {cleared.log_files} files of the write-ahead log recycled."
     return "\n".join([done, *(f"Not reached: {one}" for one in cleared.left)])
 
@@ -213,5 +213,5 @@ def _iso(moment: datetime) -> str:
     return moment.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def _show(title: str, counts: dict[str, int]) -> None:
+def _print_counts(title: str, counts: dict[str, int]) -> None:
     screen.print(rows_table(title, counts, "table", "rows"))

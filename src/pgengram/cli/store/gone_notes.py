@@ -9,7 +9,7 @@ from typing import Final, Literal
 
 import typer
 
-from pgengram.cli.runtime import answer_of, note, say
+from pgengram.cli.runtime import answer_of, print_note, say
 from pgengram.cli.waiting import end_waiting
 from pgengram.runtime.context import ACTOR, ASKER, COMMAND_LINE
 from pgengram.service import confirming
@@ -52,26 +52,26 @@ async def settle(store: Store, imported: Imported, fate: Fate, source: str, *, a
         ConfirmRequired: one of them was changed since it was shown; nothing was forgotten.
     """
     if imported.gone is None and fate != "ask":
-        note(NO_LIST)
+        print_note(NO_LIST)
     if not imported.gone:
         return 0
     if not as_json:
-        _list(imported.gone)
+        _list_deleted(imported.gone)
     asks = fate == "ask" and sys.stdin.isatty() and not as_json
     if not imported.dry_run and (asks or fate == "forget"):
         return await _forget(store, imported.gone, ask=asks)
     if not as_json:
-        say("These memories stay." + ("" if fate == "keep" else f" To forget them: {command(source)}"))
+        say("These memories stay." + ("" if fate == "keep" else f" To forget them: {forget_command(source)}"))
     return 0
 
 
-def command(source: str) -> str:
+def forget_command(source: str) -> str:
     """Return the line that forgets the memories of notes that are gone, without a question."""
     words = ["pgengram", "import", "--from", "markdown", source, "--gone", "forget"]
     return subprocess.list2cmdline(words) if sys.platform == "win32" else shlex.join(words)
 
 
-def _list(gone: list[Gone]) -> None:
+def _list_deleted(gone: list[Gone]) -> None:
     say(f"{counted(len(gone), 'note is', 'notes are')} gone since the export:")
     for one in gone:
         say(f"  {one.place}: {' '.join(one.content.split())[:SHOWN_LETTERS]}")
@@ -94,7 +94,7 @@ async def _forget(store: Store, gone: list[Gone], *, ask: bool) -> int:
 
     actor, asker = ACTOR.set(COMMAND_LINE), ASKER.set(_Asks())
     try:
-        done = await confirming.confirmed(
+        done = await confirming.when_confirmed(
             store, ACTION, "", plan=plan, needs_confirmation=lambda _: ask, preview=preview, execute=execute
         )
     except confirming.Declined:

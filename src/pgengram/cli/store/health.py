@@ -31,7 +31,7 @@ async def backups_row(settings: Settings, url: str) -> Row:
 
 
 def _backups(settings: Settings, url: str) -> Row:
-    now = backup_schedule.status(settings)
+    now = backup_schedule.backup_status(settings)
     try:
         limits = _limits(url)
     except NotReady as error:

@@ -13,7 +13,7 @@ from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import command, note, opened_store, print_json, print_line, say, screen
+from pgengram.cli.runtime import command, opened_store, print_json, print_line, print_note, say, screen
 from pgengram.cli.store.reembedding import move_to
 from pgengram.settings import Settings
 from pgengram.store.schema.embedding_models import model_of_state
@@ -75,7 +75,7 @@ async def use(
 
 @model.command(name="list")
 @command
-async def list_(as_json: AsJson = False) -> None:
+async def list_models(as_json: AsJson = False) -> None:
     """List the models on this machine and show which one the store uses.
 
     Example: `pgengram model list`
@@ -101,4 +101,4 @@ async def list_(as_json: AsJson = False) -> None:
         table.add_row("✓" if row["used"] else "", str(row["name"]), str(row["embedder"]))
     screen.print(table)
     if used not in [row["embedder"] for row in rows]:
-        note(f"The store uses {active.name if active else 'no model yet'}.")
+        print_note(f"The store uses {active.name if active else 'no model yet'}.")

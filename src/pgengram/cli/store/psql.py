@@ -28,16 +28,16 @@ async def psql(
     Examples: `pgengram psql`, `pgengram psql "SELECT content, relevance FROM memories_now ORDER BY relevance DESC"`
     """
     async with opened_store() as store:
-        where = await _session(store)
+        where = await _session_parameters(store)
         arguments = ["--set=ON_ERROR_STOP=1", f"--command={statement}"] if statement else []
         before = signal.signal(signal.SIGINT, lambda *_: None)  # Ctrl+C is psql's while it runs
         try:
-            return await asyncio.to_thread(_run, where, arguments)
+            return await asyncio.to_thread(_run_psql, where, arguments)
         finally:
             signal.signal(signal.SIGINT, before)
 
 
-async def _session(store: Store) -> dict[str, str]:
+async def _session_parameters(store: Store) -> dict[str, str]:
     """Return the parameters of a session that sees one namespace, as the application does.
 
     Raises:
@@ -57,8 +57,8 @@ async def _session(store: Store) -> dict[str, str]:
     return where | {"options": " ".join(filter(None, options))}
 
 
-def _run(where: dict[str, str], arguments: list[str]) -> int:
+def _run_psql(where: dict[str, str], arguments: list[str]) -> int:
     password = where.pop("password", None)
     environment = os.environ | ({"PGPASSWORD": password} if password else {})
-    program = [programs.psql(), *arguments, make_conninfo("", **where)]
+    program = [programs.psql_path(), *arguments, make_conninfo("", **where)]
     return subprocess.run(program, env=environment, check=False).returncode  # noqa: S603

@@ -15,11 +15,11 @@ from pgengram.cli.runtime import (
     FAILED,
     command,
     completing,
-    note,
     opened_manager,
     opened_store,
     print_answer,
     print_line,
+    print_note,
     say,
 )
 from pgengram.embedders import embedder_from, spelled
@@ -61,7 +61,7 @@ async def reindex(
     print_answer(built, {"method": method, "index": str(state)}, as_json=as_json)
     if state.problem is None:
         return 0
-    note(" → ".join(filter(None, state.problem)))
+    print_note(" → ".join(filter(None, state.problem)))
     return FAILED
 
 
@@ -88,7 +88,7 @@ async def reembed(
                 {"step": "cancelled", "model": name},
             )
         else:
-            text, facts = await move_to(store, settings, embedder or await _begun(store), as_json=as_json)
+            text, facts = await move_to(store, settings, embedder or await _opening_line(store), as_json=as_json)
     if as_json:
         print_line(facts)
     else:
@@ -102,9 +102,9 @@ async def move_to(store: Store, settings: Settings, chosen: str, *, as_json: boo
         raise InvalidInput("none: makes no vectors.", "Use builtin:, onnx:FOLDER or openai+http(s)://host/v1#model.")
     try:
         with MoveProgress(as_json=as_json) as progress:
-            moved = await reembedding.move(store.database, embedder, spelled(chosen), progress.at)
+            moved = await reembedding.reembed_store(store.database, embedder, spelled(chosen), progress.at)
     except asyncio.CancelledError:
-        note("Interrupted. `pgengram reembed` continues, `pgengram reembed --cancel` cancels the move.")
+        print_note("Interrupted. `pgengram reembed` continues, `pgengram reembed --cancel` cancels the move.")
         raise
     finally:
         await embedder.close()
@@ -113,7 +113,7 @@ async def move_to(store: Store, settings: Settings, chosen: str, *, as_json: boo
     return text, {"step": "moved", **asdict(moved)}
 
 
-async def _begun(store: Store) -> str:
+async def _opening_line(store: Store) -> str:
     filling = await model_of_state(store.database, "filling")
     if filling is None or filling.embedder is None:
         raise InvalidInput(

@@ -11,7 +11,7 @@ import typer
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, confirmed, opened_manager, print_answer
+from pgengram.cli.runtime import FAILED, command, confirm, opened_manager, print_answer
 from pgengram.errors import Conflict
 
 if TYPE_CHECKING:
@@ -125,7 +125,7 @@ async def leave(
     """
     from pgengram.sync import devices
 
-    if not confirmed("Exchange nothing with the other machines any more?", yes=yes):
+    if not confirm("Exchange nothing with the other machines any more?", yes=yes):
         return FAILED
     async with opened_manager(personal=True) as core:
         await devices.end(core)

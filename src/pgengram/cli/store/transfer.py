@@ -24,17 +24,17 @@ from pgengram.cli.runtime import (
     command,
     completing,
     in_space,
-    known,
+    known_word,
     name_value,
-    note,
     opened_manager,
     print_json,
+    print_note,
     say,
     screen,
 )
-from pgengram.cli.store.encryption import Lock, encryption_of, found
+from pgengram.cli.store.encryption import Lock, encryption_of, readable_file
 from pgengram.cli.store.gone_notes import Fate, settle
-from pgengram.cli.store.gone_notes import command as forget_command
+from pgengram.cli.store.gone_notes import forget_command as forget_command
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
@@ -97,7 +97,7 @@ async def export_(
     if format_ == "markdown" and (encrypt or recipient):
         raise InvalidInput("A folder of notes can't be encrypted.", "Export a file of JSON lines, or leave it out.")
     lock = encryption_of(recipient or (), encrypt=encrypt)
-    form = known(taker, TAKERS, "assistant") if taker else format_
+    form = known_word(taker, TAKERS, "assistant") if taker else format_
     if mine and (not in_space.get() or form != "jsonl"):
         raise InvalidInput("--mine is for lines of JSON out of a space.", "pgengram --space SPACE export --mine FILE")
     async with _opened_core(embedder="none:") as core:  # the one that is set may be gone
@@ -105,7 +105,7 @@ async def export_(
     if as_json:
         print_json({"path": path, "format": form, "counts": dict(counts)})
     else:
-        note(_export_summary(form, counts))
+        print_note(_export_summary(form, counts))
 
 
 @asynccontextmanager
@@ -128,26 +128,26 @@ async def _exported(
 ) -> Mapping[str, int]:
     """Export into a file or folder, and return how many there are of each kind of record."""
     if form in TAKERS:
-        with _opened(path, lock) as file:
+        with _open_private(path, lock) as file:
             return {"memory": await export_text(file, core, TAKERS[form])}
     with ProgressBar("Exporting", quiet=quiet) as report:
         if form == "markdown":
             return await export_notes(Path(path), core, report)
-        with _opened(path, lock) as file:
+        with _open_private(path, lock) as file:
             return await export_to(file, core, report, mine=mine)
 
 
 def _export_summary(form: str, counts: Mapping[str, int]) -> str:
     if form in TAKERS:
         hold = "holds" if counts["memory"] == 1 else "hold"
-        return f"{_counted('memory', counts['memory'])} that {hold} now. {TAKERS[form].then}"
+        return f"{_count_in_words('memory', counts['memory'])} that {hold} now. {TAKERS[form].then}"
     if form == "markdown":
         return ", ".join(f"{count:,} notes {what}" for what, count in counts.items()) + "."
-    parts = [_counted(record, number) for record, number in counts.items()] or ["nothing"]
+    parts = [_count_in_words(record, number) for record, number in counts.items()] or ["nothing"]
     return f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}."
 
 
-def _counted(record: str, number: int) -> str:
+def _count_in_words(record: str, number: int) -> str:
     return f"{number:,} {NAMES.get(record, (record, f'{record}s'))[number != 1].replace('_', ' ')}"
 
 
@@ -201,9 +201,9 @@ async def import_(
             "Nothing is imported into a shared space.", "Import it as your own, then share what others need."
         )
     mapping = _mapping(mapped)
-    with found(source, identity) as path:
+    with readable_file(source, identity) as path:
         if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:
-            system, mapping = await asyncio.to_thread(_asked, system, path, encoding)
+            system, mapping = await asyncio.to_thread(_system_and_mapping, system, path, encoding)
         core = Core(Settings.from_environment())
         try:
             await core.ready()
@@ -213,10 +213,10 @@ async def import_(
                     restore_erased=restore_erased,
                 )  # fmt: skip
             if not as_json:
-                _show(imported)
+                _print_report_of_import(imported)
             forgotten = await settle(core.store, imported, gone, source, as_json=as_json)
         except asyncio.CancelledError:
-            note(INTERRUPTED)
+            print_note(INTERRUPTED)
             raise
         finally:
             await core.close()
@@ -234,7 +234,7 @@ def _fate(imported: Imported, forgotten: int, gone: Fate, source: str) -> dict[s
     return {"forgotten": forgotten} if gone != "ask" else {"forgotten": 0, "to_forget": forget_command(source)}
 
 
-def _asked(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]]:
+def _system_and_mapping(system: str, source: str, encoding: str) -> tuple[str, dict[str, str]]:
     """Return which system's a source is and, of rows of any shape, which columns are taken as what: in a terminal as
     the user says, to whom a guess is shown.
     """
@@ -252,9 +252,9 @@ def _mapping(written: str) -> dict[str, str]:
     return dict(name_value(one) for one in written.split(",") if one)
 
 
-def _show(imported: Imported) -> None:
+def _print_report_of_import(imported: Imported) -> None:
     say(f"Format: {imported.system}.")
-    screen.print(_table_of(imported))
+    screen.print(_import_table(imported))
     if imported.redacted:
         say(f"Secrets were redacted in {counted(imported.redacted, 'record', 'records')}.")
     if imported.since and imported.until:
@@ -268,7 +268,7 @@ def _show(imported: Imported) -> None:
     _show_reasons("left out", imported.passed)
 
 
-def _table_of(imported: Imported) -> Table:
+def _import_table(imported: Imported) -> Table:
     """Return how many of each kind of record were added, changed, or there already."""
     table = plain_table("", "record")
     columns = {"added": imported.added, "changed": imported.updated, "already there": imported.known}
@@ -297,23 +297,23 @@ def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:
 
 
 @contextmanager
-def _opened(path: str, lock: Lock | None) -> Iterator[TextIO]:
+def _open_private(path: str, lock: Lock | None) -> Iterator[TextIO]:
     """Open a file that only its owner can read, and that takes its name when it is complete; what is encrypted is written
     once it is whole.
     """
     if path != "-":
-        with _unfinished(Path(path)) as binary, _as_text(binary, lock) as file:
+        with _unfinished(Path(path)) as binary, _text_writer(binary, lock) as file:
             yield file
     elif lock is None:
         yield sys.stdout
         sys.stdout.flush()
     else:
-        with _as_text(sys.stdout.buffer, lock) as file:
+        with _text_writer(sys.stdout.buffer, lock) as file:
             yield file
 
 
 @contextmanager
-def _as_text(binary: BinaryIO, lock: Lock | None) -> Iterator[TextIO]:
+def _text_writer(binary: BinaryIO, lock: Lock | None) -> Iterator[TextIO]:
     """Take a text, and write its bytes, or what is encrypted of them."""
     with TextIOWrapper(binary if lock is None else BytesIO(), encoding="utf-8", newline="\n") as file:
         yield file

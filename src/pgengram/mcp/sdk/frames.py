@@ -28,9 +28,9 @@ from pgengram.mcp.stdio.lines import (
     Line,
     Oversized,
     has_too_much,
+    line_too_long,
     recovered_id,
     refusal,
-    too_long,
 )
 
 
@@ -53,7 +53,7 @@ def frame(line: Line) -> JSONRPCMessage:
         Refused: the line must be answered with an error.
     """
     if isinstance(line, Oversized):
-        raise Refused(too_long(line))
+        raise Refused(line_too_long(line))
     if has_too_much(line):
         raise _line_error(recovered_id(line), INVALID_REQUEST, "Too many lists, objects or values; send less at once.")
     try:

@@ -106,7 +106,7 @@ def has_too_much(line: bytes) -> bool:
     return line.count(b"[") + line.count(b"{") > MAX_CONTAINERS or line.count(b",") > MAX_VALUES
 
 
-def too_long(line: Oversized) -> bytes:
+def line_too_long(line: Oversized) -> bytes:
     """Return the answer to a line that is longer than allowed, as a line."""
     return refusal(recovered_id(line), INVALID_REQUEST, f"Longer than {MAX_LINE:,} bytes; send less at once.")
 

@@ -16,7 +16,7 @@ import time
 
 from pgengram.mcp.stdio.fds import StdioFds
 from pgengram.mcp.stdio.first_server import OWN, FirstServer
-from pgengram.mcp.stdio.lines import Line, Oversized, too_long
+from pgengram.mcp.stdio.lines import Line, Oversized, line_too_long
 from pgengram.mcp.stdio.replay import ReplayState, parsed_object
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
 from pgengram.runtime import local_socket
@@ -200,7 +200,7 @@ class _Exchange:
 
     def _pass_on(self, line: Line) -> None:
         if isinstance(line, Oversized):
-            self._to_client += too_long(line)
+            self._to_client += line_too_long(line)
             return
         if not self._replay.unanswered:
             self._heard, self._questioned = time.monotonic(), False

@@ -24,7 +24,7 @@ UNREADABLE: Final = (
 CODE_PAGE = "mbcs" if sys.platform == "win32" else None  # what paths are converted to for C programs; None for no loss
 
 
-def move(source: Path, target: Path) -> None:
+def rename(source: Path, target: Path) -> None:
     """Rename a file or folder; a file that has the name already is replaced."""
     _patiently(lambda: os.replace(source, target))
 

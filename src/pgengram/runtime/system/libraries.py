@@ -10,7 +10,7 @@ NEEDED: Final = ("msvcp140.dll", "msvcp140_1.dll") if sys.platform == "win32" el
 INSTALL: Final = "Run `winget install Microsoft.VCRedist.2015+.x64`, then start again."
 
 
-def missing() -> list[str]:
+def missing_libraries() -> list[str]:
     """Return the names of those that cannot be loaded; none on other systems than Windows."""
     return [name for name in NEEDED if not _loads(name)]
 

@@ -13,7 +13,7 @@ from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.text.fencing import fenced, one_line
 from pgengram.text.similarity.differences import overlap
 from pgengram.text.similarity.normalising import folded
-from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, shown, stated
+from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, stated, view_of
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
@@ -62,7 +62,7 @@ def matching(hits: list[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.fit >= FITS_STILL * best]
 
 
-def spread(hits: list[Hit]) -> list[Hit]:
+def diversified(hits: list[Hit]) -> list[Hit]:
     """Return the best hits so that what has most words of one before it stands further behind (MMR: Carbonell and
     Goldstein 1998): what is told again and again shall not hide the rest of a list.
 
@@ -85,14 +85,14 @@ def spread(hits: list[Hit]) -> list[Hit]:
     return placed + rest
 
 
-def recalled(hits: Sequence[Hit]) -> str:
+def recall_text(hits: Sequence[Hit]) -> str:
     """Return the hits as one fenced text; nothing for none."""
     return fenced([recalled_line(hit) for hit in hits]) if hits else ""
 
 
 def hit_view(hit: Hit, *, detail: bool) -> Shown:
     """Return one search hit with the parts of its score."""
-    view = shown(vars(hit), BASE_FIELDS if detail else HIT_FIELDS)
+    view = view_of(vars(hit), BASE_FIELDS if detail else HIT_FIELDS)
     view["content"] = hit.content if detail else cut(hit.content, WHOLE_CONTENT)
     if view["content"] != hit.content:
         view["truncated"] = True

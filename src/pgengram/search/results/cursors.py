@@ -41,7 +41,7 @@ def query_fingerprint(question: BaseModel) -> str:
     return sha256(same.encode()).hexdigest()[:12]
 
 
-def written(place: Cursor, mark: str) -> str:
+def write_cursor(place: Cursor, mark: str) -> str:
     """Return `place` as a cursor that is valid for the question of `mark` only."""
     after = None if place.after is None else [place.after[0], str(place.after[1])]
     where = [place.now.isoformat(), place.offset, after]
@@ -53,7 +53,7 @@ def _checksum(mark: str, where: list[Any]) -> str:
     return sha256(json.dumps([mark, *where]).encode()).hexdigest()[:12]
 
 
-def read(cursor: str, mark: str) -> Cursor:
+def parse_cursor(cursor: str, mark: str) -> Cursor:
     """Return the place that a cursor stands for.
 
     Raises:
@@ -79,5 +79,5 @@ def next_cursor(place: Cursor, mark: str, shown: list[Hit], *, more: bool) -> st
         return None
     last = shown[-1]
     if last.sort_key is not None:
-        return written(Cursor(place.now, after=(last.sort_key, last.id)), mark)
-    return written(Cursor(place.now, place.offset + len(shown)), mark)
+        return write_cursor(Cursor(place.now, after=(last.sort_key, last.id)), mark)
+    return write_cursor(Cursor(place.now, place.offset + len(shown)), mark)

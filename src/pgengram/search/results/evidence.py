@@ -72,7 +72,7 @@ class Field(NamedTuple):
     lead: float = 0.0
 
 
-def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None, Evidence | None]:
+def add_probabilities(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None, Evidence | None]:
     """Give each hit its chance of answering, and return the probability that one of them does and what that is called;
     None where that cannot be told.
 
@@ -96,7 +96,7 @@ def judge(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[float | None
     evidence = level(answered)
     for place, match in enumerate(matches):
         own = match.fit if match.stands_for is None else match.stands_for
-        match.score = answered * share(way, own, field)
+        match.score = answered * answer_share(way, own, field)
         match.unlikely = place >= max(last_ahead, 1) and (evidence == "none" or match.score < UNLIKELY)
     least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
     for match in matches:
@@ -149,7 +149,7 @@ def lead(nearest: Numbers) -> float:
     return float(nearest[0]) - usual
 
 
-def share(way: Way, fit: float, field: Field) -> float:
+def answer_share(way: Way, fit: float, field: Field) -> float:
     """Return the chance that a candidate answers if one does: the softmax that the weights of the ranking were fitted
     with.
     """

@@ -20,7 +20,7 @@ ENOUGH: Final = 15  # letters of these; "Why?" alone asks nothing
 GREEK_QUESTION_MARK: Final = "\u037e"
 
 
-def parts_of(text: str) -> list[tuple[float, str]]:
+def question_parts(text: str) -> list[tuple[float, str]]:
     """Return what a question asks, with its weight: itself, or of a long one its last questions (or else its last
     sentences) and the parts before.
 
@@ -31,12 +31,12 @@ def parts_of(text: str) -> list[tuple[float, str]]:
     said = sentences(text)
     questions = [*takewhile(_asks, said[::-1])]
     alone = sum(map(letters, questions)) >= ENOUGH
-    asking = _batches(questions if alone else said[::-1], ASKING)[::-1]
+    asking = _first_sentences(questions if alone else said[::-1], ASKING)[::-1]
     rest = said[: len(said) - len(asking)]
     size = sum(map(letters, rest)) // (MAX_QUERIES - 1) + 1
     pasted = []
     while rest:
-        taken = _batches(rest, size)
+        taken = _first_sentences(rest, size)
         rest = rest[len(taken) :]
         pasted.append((1 - WEIGHT_OTHERS, " ".join(taken)))
     return [(1.0, " ".join(asking)), *pasted]
@@ -46,7 +46,7 @@ def _asks(sentence: str) -> bool:
     return sentence.rstrip("\"'”’»」』)）").endswith((*QUESTION_MARKS, GREEK_QUESTION_MARK))
 
 
-def _batches(said: Sequence[str], size: int) -> list[str]:
+def _first_sentences(said: Sequence[str], size: int) -> list[str]:
     """Return as many of the first sentences as reach `size` letters, one at least."""
     taken: list[str] = []
     while len(taken) < len(said) and (not taken or sum(map(letters, [*taken, said[len(taken)]])) <= size):
@@ -69,7 +69,7 @@ def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits
     for weight, hits in answers:
         for hit in hits.found:
             found.setdefault(hit.id, []).append((weight * hit.fit, hit))
-    best = sorted((_together(its, len(answers)) for its in found.values()), key=lambda hit: -hit.fit)
+    best = sorted((_one_hit(its, len(answers)) for its in found.values()), key=lambda hit: -hit.fit)
     hows = {hits.how for _, hits in answers}
     how = next(one for one in ("words", "approximate", "exact") if one in hows)
     hidden = dict(list(ChainMap(*(hits.hidden for _, hits in answers)).items())[:limit])
@@ -77,7 +77,7 @@ def fused(answers: Sequence[tuple[float, Hits]], first: int, limit: int) -> Hits
     return Hits(best[first : first + limit], how, hidden, surest.answered, surest.evidence)
 
 
-def _together(its: list[tuple[float, Hit]], questions: int) -> Hit:
+def _one_hit(its: list[tuple[float, Hit]], questions: int) -> Hit:
     fits = [fit for fit, _ in its]
     best, hit = max(its, key=lambda one: one[0])
     matches = [one.match for _, one in its if one.match is not None]

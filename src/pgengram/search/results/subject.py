@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pgengram.text.lexical.language import ENGLISH, spoken
+from pgengram.text.lexical.language import ENGLISH, clear_language
 from pgengram.text.lexical.persons import persons
 from pgengram.text.sentences import sentences
 
@@ -22,7 +22,7 @@ def is_about_listener(said: str, shared: Callable[[str], int]) -> bool:
     parts = sentences(said) or [said]
     in_common = [shared(one) for one in parts]
     nearest = " ".join(one for one, count in zip(parts, in_common, strict=True) if count == max(in_common))
-    language = spoken(said) or ENGLISH
+    language = clear_language(said) or ENGLISH
     for text in (nearest, said):
         first, second = persons(text, language)
         if first != second:

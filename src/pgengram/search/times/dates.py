@@ -45,7 +45,7 @@ _AFTER_DAY: Final = r"(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?"
 _IN_YEAR: Final = r"\.?(?:,?\s+(?:de\s+)?{year}|(?!,?\s+(?:de\s+)?(?:19|20)\d\d))\M"
 
 
-def written(period: Period) -> str | None:
+def date_pattern(period: Period) -> str | None:
     """Return a regular expression of PostgreSQL for the days of a period as texts have them; None for a long one.
 
     A day without a year counts as one of this period's.
@@ -128,7 +128,7 @@ Reading = Callable[[Sequence[Token], datetime], Period]
 
 
 def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
-    signs = _signs(tokens)
+    signs = _token_signs(tokens)
     found: list[TimeRead] = []
     place = 0
     while place < len(signs):
@@ -146,30 +146,30 @@ def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
     return found
 
 
-def _one(tokens: Sequence[Token], sign: str) -> Token | None:
+def _single_token(tokens: Sequence[Token], sign: str) -> Token | None:
     return next((token for token in tokens if token.sign in sign), None)
 
 
-def _value(tokens: Sequence[Token], sign: str) -> Any:
-    token = _one(tokens, sign)
+def _token_value(tokens: Sequence[Token], sign: str) -> Any:
+    token = _single_token(tokens, sign)
     return None if token is None else token.value
 
 
-def _signs(tokens: Sequence[Token]) -> str:
+def _token_signs(tokens: Sequence[Token]) -> str:
     return "".join(token.sign for token in tokens)
 
 
 def _date(tokens: Sequence[Token], now: datetime) -> Period:
     """Read a day, a month or a year, of which the greater ones may be missing."""
-    year, month, day = (_value(tokens, sign) for sign in "YM#")
-    if iso := _one(tokens, "I"):
+    year, month, day = (_token_value(tokens, sign) for sign in "YM#")
+    if iso := _single_token(tokens, "I"):
         year, month, day = iso.value
     if month is None and year is not None and year > now.year + 1:
         raise ValueError("a number, rather than a year")
-    return _of_numbers(year, month, day, now)
+    return _period_of_numbers(year, month, day, now)
 
 
-def _of_numbers(year: int | None, month: int | None, day: int | None, now: datetime) -> Period:
+def _period_of_numbers(year: int | None, month: int | None, day: int | None, now: datetime) -> Period:
     sure = year is not None
     if year is None and month is not None:
         year = now.year if (month, day or 1) <= (now.month, now.day) else now.year - 1
@@ -195,8 +195,8 @@ def _midnight(now: datetime) -> datetime:
 
 def _relative(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "last week", "this Tuesday", "next March", "last summer"."""
-    step = _one(tokens, "LTN")
-    what = _one(tokens, "UWMZ")
+    step = _single_token(tokens, "LTN")
+    what = _single_token(tokens, "UWMZ")
     assert step is not None and what is not None  # noqa: S101, PT018 - the pattern says so
     if what.sign == "W":
         return _weekday(what.value, _STEPS[step.value], now)
@@ -226,21 +226,23 @@ def _before_last(tokens: Sequence[Token], now: datetime) -> Period:
 def _in_relative(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "5 March last year", "el verano del año pasado", "Monday last week"; of "fall last week" only the week."""
     whole = _relative([token for token in tokens if token.sign in "LTNU"], now)
-    unit, weekday = _value(tokens, "U"), _value(tokens, "W")
+    unit, weekday = _token_value(tokens, "U"), _token_value(tokens, "W")
     if unit == "week" and weekday is not None:
         return Period(whole.start + (weekday - 1) * _DAY, whole.start + weekday * _DAY)
     if unit != "year" or weekday is not None:
         return whole
-    if (season := _value(tokens, "Z")) is not None:
+    if (season := _token_value(tokens, "Z")) is not None:
         return _season_of(season, whole.start.year, now)
-    month = _of_numbers(whole.start.year, _value(tokens, "M"), _value(tokens, "#"), now)
+    month = _period_of_numbers(whole.start.year, _token_value(tokens, "M"), _token_value(tokens, "#"), now)
     return _third(month, tokens[0].value) if tokens[0].sign == "E" else month
 
 
 def _days_of_month(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "November 20-24, 2026"."""
     first, last = (token.value for token in tokens if token.sign == "#")
-    periods_ = [_of_numbers(_value(tokens, "Y"), _value(tokens, "M"), day, now) for day in (first, last)]
+    periods_ = [
+        _period_of_numbers(_token_value(tokens, "Y"), _token_value(tokens, "M"), day, now) for day in (first, last)
+    ]
     if first > last:
         raise ValueError("ends before it begins")
     return Period(periods_[0].start, periods_[1].end, periods_[0].sure)
@@ -248,7 +250,7 @@ def _days_of_month(tokens: Sequence[Token], now: datetime) -> Period:
 
 def _season(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "spring 2025", or "in summer", the one that began last."""
-    number, year = _value(tokens, "Z"), _value(tokens, "Y")
+    number, year = _token_value(tokens, "Z"), _token_value(tokens, "Y")
     if year is not None:
         return _season_of(number, year, now)
     return next(one for one in _seasons(number, now.year, now) if one.start <= now)
@@ -283,21 +285,23 @@ def _season_of(number: int, year: int, now: datetime) -> Period:
 
 def _quarter(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "Q3 2026", or "Q3", the one that began last."""
-    year = _value(tokens, "Y")
-    start = datetime(now.year if year is None else year, MONTHS_EACH * (_value(tokens, "Q") - 1) + 1, 1, tzinfo=UTC)
+    year = _token_value(tokens, "Y")
+    start = datetime(
+        now.year if year is None else year, MONTHS_EACH * (_token_value(tokens, "Q") - 1) + 1, 1, tzinfo=UTC
+    )
     if year is None and start > now:
         start = start.replace(year=start.year - 1)
     return Period(start, _later(start, MONTHS_EACH), year is not None)
 
 
 def _decade(tokens: Sequence[Token], now: datetime) -> Period:  # noqa: ARG001 - as all readings
-    start = datetime(_value(tokens, "C"), 1, 1, tzinfo=UTC)
+    start = datetime(_token_value(tokens, "C"), 1, 1, tzinfo=UTC)
     return Period(start, start.replace(year=start.year + 10))
 
 
 def _calendar_week(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "KW 47 2026" by ISO 8601, or "KW 47", the one that began last."""
-    year, number = _value(tokens, "Y"), _value(tokens, "#")
+    year, number = _token_value(tokens, "Y"), _token_value(tokens, "#")
     start = _monday(now.year if year is None else year, number)
     if year is None and start > now:
         start = _monday(now.year - 1, number)
@@ -339,25 +343,25 @@ def _on_weekday(tokens: Sequence[Token], now: datetime) -> Period:
     return _weekday(tokens[-1].value, -1, now, sure=False)  # or any such day
 
 
-def _number(tokens: Sequence[Token]) -> int:
-    token = _one(tokens, "w#")
+def _token_number(tokens: Sequence[Token]) -> int:
+    token = _single_token(tokens, "w#")
     return 1 if token is None else int(token.value)
 
 
 def _last_several(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "the last two weeks": up to now."""
-    unit, step = _one(tokens, "U"), _one(tokens, "LTN")
+    unit, step = _single_token(tokens, "U"), _single_token(tokens, "LTN")
     assert unit is not None and step is not None  # noqa: S101, PT018 - the pattern says so
-    distance = _number(tokens) * UNITS.get(unit.value, 7) * _DAY
+    distance = _token_number(tokens) * UNITS.get(unit.value, 7) * _DAY
     today = _midnight(now)
     return Period(today, today + distance + _DAY) if step.sign == "N" else Period(today - distance, today + _DAY)
 
 
-def _ago(tokens: Sequence[Token], now: datetime) -> Period:
+def _period_ago(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "three weeks ago": half a unit of slack either way, as people round."""
-    unit = _one(tokens, "U")
+    unit = _single_token(tokens, "U")
     days = UNITS.get(unit.value, 7) if unit else 1
-    middle = _midnight(now) - _number(tokens) * days * _DAY
+    middle = _midnight(now) - _token_number(tokens) * days * _DAY
     slack = timedelta(days=days / 2) if days > 1 else timedelta()
     return Period(middle - slack, middle + slack + _DAY)
 
@@ -367,11 +371,11 @@ def _named_day(tokens: Sequence[Token], now: datetime) -> Period:
     return Period(start, start + _DAY)
 
 
-def _part(tokens: Sequence[Token], now: datetime) -> Period:
+def _part_of_period(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "early November", "Ende letzter Woche": a third of it."""
     rest = [token for token in tokens[1:] if token.sign in "MYLTNUZ"]
-    named = _season if _one(rest, "Z") else _date
-    whole = _relative(rest, now) if _one(rest, "LTN") else named(rest, now)
+    named = _season if _single_token(rest, "Z") else _date
+    whole = _relative(rest, now) if _single_token(rest, "LTN") else named(rest, now)
     return _third(whole, tokens[0].value)
 
 
@@ -382,13 +386,13 @@ def _third(whole: Period, named: str) -> Period:
     return Period(first, whole.end if part == 2 else last, whole.sure)
 
 
-def _between(tokens: Sequence[Token], now: datetime) -> Period:
+def _between_dates(tokens: Sequence[Token], now: datetime) -> Period:
     """Read "between 9 and 15 November 2026": what the first date leaves out is in the second."""
     one, two = _both_sides(tokens)
     last = _any_date(two, now)
-    first = _beginning(one, two, last, now)
+    first = _first_date(one, two, last, now)
     if first.start >= last.end:
-        start = first.start - 7 * _DAY if "W" in _signs(one) else first.start.replace(year=first.start.year - 1)
+        start = first.start - 7 * _DAY if "W" in _token_signs(one) else first.start.replace(year=first.start.year - 1)
         first = Period(start, first.end, first.sure)
         if start >= last.end:
             raise ValueError("ends before it begins")
@@ -397,21 +401,21 @@ def _between(tokens: Sequence[Token], now: datetime) -> Period:
 
 def _both_sides(tokens: Sequence[Token]) -> tuple[list[Token], Sequence[Token]]:
     """Return the words on both sides of the first "and", "until" or dash that a date follows."""
-    signs = _signs(tokens)
+    signs = _token_signs(tokens)
     split = next(
         match.start() for match in re.finditer("[&V-]", signs) if _is_date(signs[match.end() :]) and match.start()
     )
     return [token for token in tokens[:split] if token.sign != "S"], tokens[split + 1 :]
 
 
-def _beginning(one: Sequence[Token], two: Sequence[Token], last: Period, now: datetime) -> Period:
+def _first_date(one: Sequence[Token], two: Sequence[Token], last: Period, now: datetime) -> Period:
     """Return the date of the words `one`; year and month that they lack are those of the words `two`."""
-    signs = _signs(one)
+    signs = _token_signs(one)
     if {*signs} & {*"ILTN"} or not {*signs} & {*"#M"}:
         return _any_date(one, now)
-    year = _value(one, "Y") or _value(two, "Y") or (last.start.year if "I" in _signs(two) else None)
-    month = _value(one, "M") or _value(two, "M") or last.start.month
-    return _of_numbers(year, month, _value(one, "#"), now)
+    year = _token_value(one, "Y") or _token_value(two, "Y") or (last.start.year if "I" in _token_signs(two) else None)
+    month = _token_value(one, "M") or _token_value(two, "M") or last.start.month
+    return _period_of_numbers(year, month, _token_value(one, "#"), now)
 
 
 def _since(tokens: Sequence[Token], now: datetime) -> Period:
@@ -431,7 +435,7 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     ("[UWMZ]BL(?![UWMZ])", _before_last),
     (f"#{_SMALL}M(?:,?{_SMALL}Y)?", _date),
     ("M#(?:,?Y)?", _date),
-    (f"E-?{_SMALL}(?:[MZ](?:{_SMALL}Y)?|Y|[LTN][UZ]|[UZ][LTN])", _part),
+    (f"E-?{_SMALL}(?:[MZ](?:{_SMALL}Y)?|Y|[LTN][UZ]|[UZ][LTN])", _part_of_period),
     (f"M,?{_SMALL}Y", _date),
     ("Z,?[fb]*Y", _season),
     (f"Q(?:{_SMALL}Y)?|YQ", _quarter),
@@ -439,7 +443,7 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     (f"(?<![#w])K#(?:,?{_SMALL}Y)?", _calendar_week),
     ("[LTN][MZ]|[MZ][LTN](?![UWMZ])", _relative),
     (f"[LTN]{_SMALL}[w#]U|w[LN]U", _last_several),
-    ("[w#]UA|A[w#]U", _ago),
+    ("[w#]UA|A[w#]U", _period_ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
     ("Y", _date),
@@ -454,13 +458,13 @@ _COMPILED: Final = [(re.compile(f"{_SMALL}(?:{pattern})"), reading) for pattern,
 _TOP: Final = [
     (re.compile(f"[fp]*({pattern})"), reading)
     for pattern, reading in (
-        (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between),
+        (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between_dates),
         (f"b?M#[&V-]{_SMALL}#(?!{_SMALL}M)(?:,?{_SMALL}Y)?", _days_of_month),
         (
             f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|#{_SMALL}M[V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I|Y[V-]Y",
-            _between,
+            _between_dates,
         ),
-        (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between),
+        (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between_dates),
         (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|(?:#{_SMALL})?M(?:{_SMALL}Y)?|Y|[LTN][UWMZ]|D)", _since),
         *((pattern, reading) for pattern, reading in _DATES),
         ("(?<=[fp])M", _date),

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pgengram.text.languages import entries, languages
 from pgengram.text.lexical.language import UNKNOWN, language_of
-from pgengram.text.lexical.vocabulary import plain
+from pgengram.text.lexical.vocabulary import unaccented
 
 LONGEST_PHRASE: Final = 4  # words
 ENOUGH_WORDS: Final = 4  # to know a language by; "1 mei 2000" is read in all of them
@@ -61,15 +61,15 @@ Phrases = dict[tuple[str, ...], tuple[str, Any]]  # of time: of each its sign an
 @cache
 def times_of() -> dict[str, Phrases]:
     """Return the phrases of each language that has words for times, by its code."""
-    return {code: _read(one.times) for code, one in languages().items() if one.times}
+    return {code: _phrases(one.times) for code, one in languages().items() if one.times}
 
 
-def _read(lists: Mapping[str, str]) -> Phrases:
+def _phrases(lists: Mapping[str, str]) -> Phrases:
     phrases: Phrases = {}
     for name, sign in SIGNS.items():
         for place, entry in enumerate(entries(lists.get(name, "")), 1):
             for phrase in entry.split() if name in IN_ORDER else [entry]:
-                words = tuple(map(plain, phrase.replace("_", " ").split()))
+                words = tuple(map(unaccented, phrase.replace("_", " ").split()))
                 phrases.setdefault(words, (sign, place if name in IN_ORDER else name))
     return phrases
 
@@ -81,7 +81,7 @@ def readings(text: str) -> Iterator[list[Token]]:
     """
     known = times_of()
     found = list(_TOKEN.finditer(text))
-    words = [plain(match["word"]) if match["word"] else "" for match in found]
+    words = [unaccented(match["word"]) if match["word"] else "" for match in found]
     if not _may_name_a_time(found, words):
         return
     code = language_of(text).code if sum(map(bool, words)) >= ENOUGH_WORDS else UNKNOWN
@@ -113,7 +113,7 @@ def _tokens(
     place = 0
     while place < len(found):
         match, end = found[place], place + 1
-        sign, value = _plain(match, day_first=day_first)
+        sign, value = _number_token(match, day_first=day_first)
         if match["word"]:
             sign, value, end = _phrase(found, words, place, phrases)
         yield Token(sign, value, match.start(), found[end - 1].end())
@@ -133,7 +133,7 @@ def _phrase(found: Sequence[re.Match[str]], words: Sequence[str], place: int, ph
     return best
 
 
-def _plain(match: re.Match[str], *, day_first: bool) -> tuple[str, Any]:
+def _number_token(match: re.Match[str], *, day_first: bool) -> tuple[str, Any]:
     """Return sign and value of what is not a word."""
     if match["slashed"]:
         return _slashed(int(match["one"]), int(match["two"]), int(match["slashed"]), day_first=day_first)

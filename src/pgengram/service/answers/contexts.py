@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
-from pgengram.inputs import Question, checked
+from pgengram.inputs import Question, validated
 from pgengram.runtime.clock import here
 from pgengram.search.results import budget, cursors
 from pgengram.store.reading.names import alike
@@ -35,7 +35,7 @@ async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Hit]:
     found: list[Hit] = []
     place = cursors.Cursor(here())
     while len(found) < LOOKED_AT and place.offset < PASSED_OVER:
-        question = checked(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
+        question = validated(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
         hits = (await core.search(question, place)).found
         found += await trusted(core, hits)
         if len(hits) < question.limit:
@@ -48,7 +48,7 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Hit]:
     """Return the memories that surely have to do with what somebody says, best first; of no other project."""
     if len(words(text)) < FEW_WORDS or is_small_talk(text):
         return []
-    question = checked(Question, {"query": text, "limit": LOOKED_AT})
+    question = validated(Question, {"query": text, "limit": LOOKED_AT})
     found = await core.search(question, cursors.Cursor(here()))
     if found.evidence != "strong":
         return []

@@ -13,12 +13,12 @@ from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
-from pgengram.inputs import Question, checked
+from pgengram.inputs import Question, validated
 from pgengram.runtime.clock import here
 from pgengram.search.results import cursors, upcoming
 from pgengram.search.results.budget import recalled_line
 from pgengram.search.succession import NAMED
-from pgengram.search.times.dates import written
+from pgengram.search.times.dates import date_pattern
 from pgengram.service.answers import contexts
 from pgengram.service.answers.due import due, window
 from pgengram.service.answers.successions import UNNAMED, Successors, successors
@@ -89,13 +89,13 @@ async def _pool(
     for asked in ({"sort": "created"}, {"sort": "relevance"}):
         for offset in range(0, NEWEST, f.MAX_LIMIT):
             scope: dict[str, Any] = {"project": project} if project and asked["sort"] == "relevance" else {}
-            question = checked(Question, {**asked, **scope, "limit": f.MAX_LIMIT}).without_counting_hidden()
+            question = validated(Question, {**asked, **scope, "limit": f.MAX_LIMIT}).without_counting_hidden()
             page = (await core.search(question, cursors.Cursor(now, offset))).found
             found = {hit.id: hit for hit in page} | found
             if len(page) < f.MAX_LIMIT:
                 break
     soon = window(now)
-    days = written(soon) or ""
+    days = date_pattern(soon) or ""
     ahead = await core.store.read_transaction(lambda tx: upcoming.soon(tx, soon.start, soon.end, days))
     found = {hit.id: hit for hit in ahead} | found
     fit = [hit for hit in found.values() if contexts.concerns(core, hit, user=user, project=project)]
@@ -145,7 +145,7 @@ class _Room:
             return
         lines = [self._line(one) for one in self._together(id_) if one not in self.taken]
         fresh = {line.group for line in lines} - self._headings
-        length = sum(_size(line.text) for line in lines) + sum(_size(name or OF_NOBODY) + 1 for name in fresh)
+        length = sum(_line_size(line.text) for line in lines) + sum(_line_size(name or OF_NOBODY) + 1 for name in fresh)
         said = folded(self._hits[id_].content)
         if self._used + length > share * self._room or said in self._said:
             return
@@ -196,7 +196,7 @@ class _Room:
         return sorted(self.taken.values(), key=key)
 
 
-def _size(line: str) -> int:
+def _line_size(line: str) -> int:
     """Return what a line takes: bytes, as a letter beyond ASCII costs a model more than one."""
     return len(line.encode("utf-8", "replace")) + 1
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from pgengram.inputs import Question, checked
+from pgengram.inputs import Question, validated
 from pgengram.runtime.clock import here
 from pgengram.search.results import cursors
 from pgengram.service.answers import contexts, standing
@@ -32,19 +32,19 @@ async def left_out(
     """
     if len(context) > LONGEST or not (names := _names(context, user)):
         return []
-    limits = await standing.limits(core)
+    limits = await standing.harmful_if_forgotten(core)
     looked_up = set(_unknown(context, names, chosen))
     taken = {hit.id for hit in chosen}
     found: list[Hit] = []
     for name in names:
-        theirs = [hit for hit in limits if _is_of(hit, name)]
+        theirs = [hit for hit in limits if _is_about(hit, name)]
         if name in looked_up:
-            asked = checked(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
+            asked = validated(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
             hits = (await core.search(asked.without_counting_hidden(), cursors.Cursor(here()))).found
             theirs += [hit for hit in hits if _speaks_of(hit, name)]
         new = {hit.id: hit for hit in theirs if hit.id not in taken}
         # Those of a person who is named count for whoever asks about them.
-        whose = {id_: hit.user if hit.user and _is_of(hit, name) else user for id_, hit in new.items()}
+        whose = {id_: hit.user if hit.user and _is_about(hit, name) else user for id_, hit in new.items()}
         found += [hit for hit in new.values() if contexts.concerns(core, hit, user=whose[hit.id], project=project)][
             :OF_EACH
         ]
@@ -64,14 +64,16 @@ def _unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]) -> list[
     language = language_of(context).code
     common, begins = function_words(language), _plain(words(context)[0])
     doubted = common if language_data(language).nouns_have_capitals else common & {begins}
-    return [name for name in names if name not in doubted and not any(_is_of(hit, name) for hit in chosen)][:MOST_NAMES]
+    return [name for name in names if name not in doubted and not any(_is_about(hit, name) for hit in chosen)][
+        :MOST_NAMES
+    ]
 
 
 def _speaks_of(hit: Hit, name: str) -> bool:
     return _has(f"{hit.content} {hit.user or ''}", name)
 
 
-def _is_of(hit: Hit, name: str) -> bool:
+def _is_about(hit: Hit, name: str) -> bool:
     """Whether a memory is of a person who is named; where it is nobody's in particular, whether it speaks of them."""
     return _has(hit.user or hit.content, name)
 

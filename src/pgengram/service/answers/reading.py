@@ -13,14 +13,14 @@ from pgengram.runtime.context import BRIEFLY
 from pgengram.search import listing
 from pgengram.search.question import in_time
 from pgengram.search.results import budget, cursors
-from pgengram.search.results.fusion import parts_of
+from pgengram.search.results.fusion import question_parts
 from pgengram.search.results.hits import Hit, Hits
 from pgengram.service.answers import named, room, said, unmatched
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
-from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.language import clear_language
 from pgengram.text.lexical.translations import damaged
 from pgengram.text.lexical.vocabulary import asks_for_all, is_small_talk
 from pgengram.text.lexical.words import words
@@ -40,7 +40,7 @@ NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_
 NOTHING: Final = Hits([], "list")
 
 
-async def found(
+async def found_page(
     core: Core, question: Question, place: cursors.Cursor, mark: str, *, period: str | None = None
 ) -> Found:
     """Return a page of hits.
@@ -58,13 +58,13 @@ async def found(
         question, hits, note = await _again(core, question, place, hits)
     fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
     views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
-    fitting = fitting[: room.fitting(views, in_brief=BRIEFLY.get() and not question.detail)]
+    fitting = fitting[: room.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)]
     core.accesses.note([hit.id for hit in fitting])
     more = bool(fitting) and (len(fitting) < len(hits.found) or len(hits.found) == question.limit or further > 0)
     return Found(
         query="\n".join(question.queries),
         count=len(fitting),
-        evidence=_evidence(question, hits),
+        evidence=_answer_evidence(question, hits),
         answered=None if hits.answered is None else round(hits.answered, 3),
         results=views[: len(fitting)],
         in_detail=question.detail,
@@ -75,7 +75,7 @@ async def found(
         period=period,
         note=note,
         read=await _names_read(core, question),
-        language=spoken(question.query),
+        language=clear_language(question.query),
         **await said.beside(core, question, hits.evidence),
         degraded=_degraded(core, hits),
         stale=STALE.get() or None,
@@ -85,14 +85,14 @@ async def found(
 async def _hits(core: Core, question: Question, place: cursors.Cursor) -> tuple[Hits, int]:
     """Return the hits; of a question for all of something more of them, spread, and how many match besides."""
     ranked = not question.lists and question.mode == "auto"
-    if not ranked or not any(asks_for_all(parts_of(text)[0][1]) for text in question.queries):
+    if not ranked or not any(asks_for_all(question_parts(text)[0][1]) for text in question.queries):
         return await core.search(question, place), 0
     most = budget.LIST_LIMIT if question.limit == f.USUAL_LIMIT else question.limit
     begin = 0 if place.offset < budget.LIST_REACH else place.offset  # these are spread together, whatever the page
     reach = min(max(place.offset + most - begin, budget.LIST_REACH), f.MAX_LIMIT)
     hits = await core.search(question.model_copy(update={"limit": reach}), replace(place, offset=begin))
     found = budget.matching(hits.found)
-    found = (found if begin else budget.spread(found))[place.offset - begin :]
+    found = (found if begin else budget.diversified(found))[place.offset - begin :]
     return hits._replace(found=found[:most]), len(found[most:])
 
 
@@ -130,11 +130,11 @@ def place_of(question: Question) -> tuple[cursors.Cursor, str]:
     """Return where the page of a question begins, and the question's fingerprint."""
     mark = cursors.query_fingerprint(question)
     if question.cursor:
-        return cursors.read(question.cursor, mark), mark
+        return cursors.parse_cursor(question.cursor, mark), mark
     return cursors.Cursor(question.now or here(), question.offset), mark
 
 
-async def counted(core: Core, question: Question, place: cursors.Cursor) -> Found:
+async def count_answer(core: Core, question: Question, place: cursors.Cursor) -> Found:
     """Count what the pages of the answer would hold together."""
     total, note = await _total(core, question), None
     if not total:
@@ -155,12 +155,14 @@ async def counted(core: Core, question: Question, place: cursors.Cursor) -> Foun
 async def _total(core: Core, question: Question) -> int:
     if question.lists:
         mapped = await core.as_stored(question)
-        return await core.store.read_transaction(lambda tx: listing.counted(tx, mapped))
+        return await core.store.read_transaction(lambda tx: listing.count_matches(tx, mapped))
     all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
     return len((await core.search(all_of_them, cursors.Cursor(question.now or here()))).found)
 
 
-async def recalled(core: Core, context: str, max_chars: int, *, user: str | None, project: str | None) -> Recalled:
+async def recall_context(
+    core: Core, context: str, max_chars: int, *, user: str | None, project: str | None
+) -> Recalled:
     """Return what is remembered about a task or a message, as one text within `max_chars`."""
     place, hits, note = cursors.Cursor(here()), NOTHING, None
     question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
@@ -178,8 +180,8 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
     core.accesses.note([hit.id for hit in chosen])
     return Recalled(
         count=len(chosen),
-        evidence=_evidence(question, hits) or (None if chosen else "none"),
-        context=budget.recalled(chosen),
+        evidence=_answer_evidence(question, hits) or (None if chosen else "none"),
+        context=budget.recall_text(chosen),
         memory_ids=[str(hit.id) for hit in chosen],
         note=note,
         read=await _names_read(core, question),
@@ -188,27 +190,27 @@ async def recalled(core: Core, context: str, max_chars: int, *, user: str | None
     )
 
 
-def _evidence(question: Question, hits: Hits) -> f.Evidence | None:
+def _answer_evidence(question: Question, hits: Hits) -> f.Evidence | None:
     """Return how sure the answer is; what happened in the time that was all a question asked for answers it."""
     if question.query and question.sort == "occurred" and question.since is not None:
         return "strong" if hits.found else "none"
     return hits.evidence
 
 
-async def whole(core: Core, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool) -> Read:
+async def read_whole(core: Core, tx: Transaction, ids: Sequence[str], include: Sequence[str], *, touch: bool) -> Read:
     """Return memories whole, with what was asked for around them; `touch` counts it as a use."""
-    there = await memories.resolve(tx, ids)
+    there = await memories.resolve_ids(tx, ids)
     missing = problems_view(there.problems)
     if touch:
         await tx.run(s.REINFORCE, {"ids": there.ids, "weight": changes.USE_WEIGHT})
-    rows = await memories.read(tx, there.ids, core.model_key)
-    await history.complete(tx, list(rows.values()), None)
+    rows = await memories.read_memories(tx, there.ids, core.model_key)
+    await history.rows_as_of(tx, list(rows.values()), None)
     around = await history.around(tx, list(rows), include)
     if "history" in include:
         await _add_history_of_erased(tx, missing)
     found = [id_ for id_ in there.ids if id_ in rows]
     views = [room.with_short_history(memory_view(rows[id_]) | around_view(around[id_])) for id_ in found]
-    fit = room.fitting(views)
+    fit = room.fitting_views(views)
     return Read(
         ok=bool(rows),
         memories=views[:fit],

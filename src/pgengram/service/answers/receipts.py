@@ -79,7 +79,7 @@ def noticed(result: WriteResult) -> dict[str, Any]:
     return {name: value for name, value in seen.items() if value}
 
 
-def _removed(row: Row) -> dict[str, Any]:
+def _erased_counts(row: Row) -> dict[str, Any]:
     return {"id": str(row["id"]), "ok": True, "already_forgotten": row["status"] == "invalidated"}
 
 
@@ -132,7 +132,9 @@ async def preview(tx: Transaction, made: ChangePlan) -> Forgotten:
     belongings = await deletion.belongings(tx, step.ids) if hard else {}
     turns = await deletion.count_cited(tx, made.cited) if hard else 0
     shown = [
-        _removed(row) | {"content": cut(row["content"])} | ({"would_remove": belongings[row["id"]]} if hard else {})
+        _erased_counts(row)
+        | {"content": cut(row["content"])}
+        | ({"would_remove": belongings[row["id"]]} if hard else {})
         for row in rows
     ]
     return Forgotten(
@@ -157,7 +159,7 @@ def removal(made: ChangePlan, erased: Mapping[UUID, Any]) -> Forgotten:
             erased=len(erased),
             message=_what_became(("permanently erased", len(erased)), ("not found", len(made.problems))),
         )
-    results = [_removed(made.rows[id_]) for id_ in step.ids if id_ in made.rows]
+    results = [_erased_counts(made.rows[id_]) for id_ in step.ids if id_ in made.rows]
     fresh = sum(not result["already_forgotten"] for result in results)
     return Forgotten(
         ok=bool(results),

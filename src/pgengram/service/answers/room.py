@@ -22,7 +22,7 @@ LEFT_OUT: Final = (
 )
 
 
-def fitting(views: Sequence[Shown], *, in_brief: bool = False) -> int:
+def fitting_views(views: Sequence[Shown], *, in_brief: bool = False) -> int:
     """Return how many of the first views fit into the answer, at least one.
 
     Args:
@@ -33,7 +33,7 @@ def fitting(views: Sequence[Shown], *, in_brief: bool = False) -> int:
         return len(views)
     used = 0
     for place, view in enumerate(views):
-        used += len(view["content"].encode("utf-8", "replace")) + BRIEF if in_brief else _size(view)
+        used += len(view["content"].encode("utf-8", "replace")) + BRIEF if in_brief else _value_size(view)
         if used > room and place:
             return place
     return len(views)
@@ -42,7 +42,7 @@ def fitting(views: Sequence[Shown], *, in_brief: bool = False) -> int:
 def with_short_history(view: Shown) -> Shown:
     """Return a memory with its history, whose texts are cut where the memory would not fit otherwise."""
     room = ROOM.get()
-    if room is None or "history" not in view or _size(view) <= room:
+    if room is None or "history" not in view or _value_size(view) <= room:
         return view
     return bounded(
         {**view, "history": _clipped(view["history"], LONGEST_CHANGE)}, room, ("history", "relations", "clusters")
@@ -57,17 +57,17 @@ def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Sho
         room: in bytes.
         lists: the fields to shorten; all if none are named.
     """
-    if _size(answer) <= room:
+    if _value_size(answer) <= room:
         return answer
     names = [name for name, value in answer.items() if isinstance(value, list) and (lists is None or name in lists)]
     for most in CLIPPED:
         answer = {name: _clipped(value, most) if name in names else value for name, value in answer.items()}
-        if _size(answer) <= room:
+        if _value_size(answer) <= room:
             return answer
     answer = {**answer, "note": " ".join(filter(None, (answer.get("note"), LEFT_OUT)))}
     for most in (1, 0):
         answer = {name: _with_few_beside(value, most) if name in names else value for name, value in answer.items()}
-        if _size(answer) <= room:
+        if _value_size(answer) <= room:
             return answer
     answer, left_out = _with_fewer(answer, names, room)
     return {**answer, "left_out": left_out}
@@ -77,7 +77,7 @@ def bounded_as_it_is(answer: Any, room: int) -> tuple[Any, str]:
     """Return another system's answer, whose elements stay whole, with as many of them as fit, at least one of each list;
     and a sentence on what is left out, empty where nothing is.
     """
-    if _size(answer) <= room:
+    if _value_size(answer) <= room:
         return answer, ""
     if isinstance(answer, str):
         return answer[
@@ -93,18 +93,18 @@ def bounded_as_it_is(answer: Any, room: int) -> tuple[Any, str]:
 
 def _with_fewer(answer: Shown, names: Sequence[str], room: int) -> tuple[Shown, dict[str, int]]:
     """Return an answer with the first elements of its lists as far as they fit, and how many of each are left out."""
-    sizes = {name: _size(answer[name]) for name in names}
+    sizes = {name: _value_size(answer[name]) for name in names}
     # Of each list the same share, so that none goes.
-    share = (room - _size(answer) + sum(sizes.values())) / max(1, sum(sizes.values()))
-    kept = {name: _first(answer[name], int(size * share)) for name, size in sizes.items()}
+    share = (room - _value_size(answer) + sum(sizes.values())) / max(1, sum(sizes.values()))
+    kept = {name: _first_fitting(answer[name], int(size * share)) for name, size in sizes.items()}
     return {**answer, **kept}, {name: n for name in names if (n := len(answer[name]) - len(kept[name]))}
 
 
-def _first(values: Sequence[Any], room: int) -> list[Any]:
+def _first_fitting(values: Sequence[Any], room: int) -> list[Any]:
     """Return as many of the first values as fit, at least one."""
     kept: list[Any] = []
     for value in values:
-        room -= _size(value) + 1
+        room -= _value_size(value) + 1
         if room < 0 and kept:
             break
         kept.append(value)
@@ -114,11 +114,11 @@ def _first(values: Sequence[Any], room: int) -> list[Any]:
 def _with_few_beside(values: Sequence[Any], most: int) -> list[Any]:
     """Return elements with at most so many objects in each of their lists: what was stored goes before what is near it."""
     return [
-        {key: _few(one, most) for key, one in value.items()} if isinstance(value, dict) else value for value in values
+        {key: _fewer(one, most) for key, one in value.items()} if isinstance(value, dict) else value for value in values
     ]
 
 
-def _few(value: Any, most: int) -> Any:
+def _fewer(value: Any, most: int) -> Any:
     return value[:most] if isinstance(value, list) and value and isinstance(value[0], dict) else value
 
 
@@ -130,5 +130,5 @@ def _clipped(value: Any, most: int) -> Any:
     return [_clipped(one, most) for one in value] if isinstance(value, list) else value
 
 
-def _size(value: Any) -> int:
+def _value_size(value: Any) -> int:
     return len(to_json(value))

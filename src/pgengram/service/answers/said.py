@@ -38,13 +38,13 @@ async def beside(core: Core, question: Question, evidence: f.Evidence | None) ->
         return {}
     if not asks and (evidence == "strong" or core.silence.lasts):
         return {}
-    asked = _words(question)
+    asked = _query_words(question)
     projects = core.projects.names().in_small_letters(question.project)
     where = {"projects": projects, "since": question.since, "until": question.until}
     limit, latest = (question.limit, None) if asks else (1, LATEST)
 
     async def read(tx: Transaction) -> list[Row]:
-        rows = await conversations.find(tx, " ".join(asked), limit=limit, latest=latest, **where)
+        rows = await conversations.find_turns(tx, " ".join(asked), limit=limit, latest=latest, **where)
         core.silence.note(spoken=bool(rows) or await conversations.has_any(tx))
         return rows
 
@@ -60,7 +60,7 @@ def turn_view(row: Row, asked: Sequence[str] = (), *, whole: bool = False) -> Sh
     """Return a turn: `cite`, which a memory names among its `sources`, who said it and when, and the text or the part
     of it around the words.
     """
-    view = {"cite": conversations.cited(row), "role": row["role"], "date": f"{row['time']:%Y-%m-%d}"}
+    view = {"cite": conversations.turn_reference(row), "role": row["role"], "date": f"{row['time']:%Y-%m-%d}"}
     project = {"project": row["project"]} if row["project"] else {}
     return {**view, **project, "text": row["text"] if whole else _around(row["text"], asked)}
 
@@ -98,7 +98,8 @@ async def worth_remembering(core: Core, where: Mapping[str, str | None], *, skip
 
     found = await core.store.read_transaction(read)
     shown = [
-        {**row, "time": f.as_utc(row["time"]), "cite": conversations.cited(row)} for row in found[skip : skip + TOLD]
+        {**row, "time": f.as_utc(row["time"]), "cite": conversations.turn_reference(row)}
+        for row in found[skip : skip + TOLD]
     ]
     return [{**row, "project": row["project"] and names.meant(row["project"])} for row in shown], len(found)
 
@@ -112,7 +113,9 @@ async def _not_in_memories(
     stored = await conversations.stored_since(tx, since, about) if since else []
     cites = {source.get("ref") for row in stored for source in row["sources"] or ()}
     known = [_stems(row["content"]) for row in stored]
-    fresh = [row for row in said if conversations.cited(row) not in cites and not _is_in(_stems(row["text"]), known)]
+    fresh = [
+        row for row in said if conversations.turn_reference(row) not in cites and not _is_in(_stems(row["text"]), known)
+    ]
     return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["time"].timestamp(), -row["number"]))
 
 
@@ -142,7 +145,7 @@ def _is_in(said: set[str], known: Sequence[set[str]]) -> bool:
     return any(len(said & one) >= COVERED * len(said) for one in known)
 
 
-def _words(question: Question) -> list[str]:
+def _query_words(question: Question) -> list[str]:
     """Return the words that are looked for: those of all questions that say something."""
     now = question.now or here()
     parts = [parse(question.model_copy(update={"query": query}), now) for query in question.queries]

@@ -47,7 +47,7 @@ async def opening(
     room = max_chars - len(date) - 1
     if about is not None:
         fitting = await _with_topic(core, about, room, user=user, project=project)
-        return (f"{date}\n{budget.recalled(fitting)}" if fitting else ""), fitting
+        return (f"{date}\n{budget.recall_text(fitting)}" if fitting else ""), fitting
     always = await standing(core)
     lines: list[Line] = []
     if project is None and core.here is not None:
@@ -78,11 +78,11 @@ async def _with_topic(
     first = budget.select_for_context(concerning(await standing(core)), int(max_chars * SHARE))
     taken = {hit.id for hit in first}
     rest = [hit for hit in concerning(await contexts.trusted(core, about)) if hit.id not in taken]
-    left = max_chars - len(budget.recalled(first)) + len(fenced([]))
+    left = max_chars - len(budget.recall_text(first)) + len(fenced([]))
     return [*first, *budget.select_for_context(budget.worth_recalling(rest), left)]
 
 
-async def limits(core: Core) -> list[Hit]:
+async def harmful_if_forgotten(core: Core) -> list[Hit]:
     """Return limits that harm when they are forgotten, such as allergies."""
     return await contexts.first_trusted(core, LIMITED)
 

@@ -39,7 +39,7 @@ async def successors(core: Core, hits: Sequence[Hit]) -> Successors:
             newer, older = by_id[one], by_id[other]
             if _is_later(newer, older):
                 judged.append(
-                    ((one, other), succeeds(newer.statement, older.statement, cosine, _crowded(cosines, one, other)))
+                    ((one, other), succeeds(newer.statement, older.statement, cosine, _crowding(cosines, one, other)))
                 )
     for (new, old), evidence in surest(judged, HINTED):
         found[old][new] = evidence if _same_subject(by_id[new], by_id[old]) else UNNAMED
@@ -56,7 +56,7 @@ def _same_subject(newer: Hit, older: Hit) -> bool:
     return same_subject(newer.content, older.content, " ".join(filter(None, newer.statement.scope)))
 
 
-def _crowded(cosines: Mapping[UUID, Mapping[UUID, float]], one: UUID, other: UUID) -> float:
+def _crowding(cosines: Mapping[UUID, Mapping[UUID, float]], one: UUID, other: UUID) -> float:
     """Return how near others are to the two."""
     return (
         sum(crowding(value for id_, value in cosines[a].items() if id_ != b) for a, b in ((one, other), (other, one)))

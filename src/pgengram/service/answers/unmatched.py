@@ -40,7 +40,7 @@ async def retold(store: Store, question: Question) -> Question | None:
     """Return a search that found nothing with its names as they are stored; None when that changes nothing."""
     if not (named := _given(question)):
         return None
-    changes = await store.read_transaction(lambda tx: _changes(tx, named, question))
+    changes = await store.read_transaction(lambda tx: _changed_filters(tx, named, question))
     return question.model_copy(update=changes) if changes else None
 
 
@@ -49,7 +49,7 @@ async def reason(store: Store, question: Question, find: Find) -> str | None:
     if not (given := _given(question, NARROWING)):
         return None
     named = _given(question)
-    notes = await store.read_transaction(lambda tx: _unknown(tx, named, question)) if named else []
+    notes = await store.read_transaction(lambda tx: _unknown_name(tx, named, question)) if named else []
     ways = [[what] for what in given] + ([given] if len(given) > 1 else [])
     for left_out in ways:
         without = {what: Question.model_fields[what].default for what in left_out}
@@ -59,7 +59,7 @@ async def reason(store: Store, question: Question, find: Find) -> str | None:
     return " ".join(notes) or None
 
 
-async def _changes(tx: Transaction, named: list[str], question: Question) -> dict[str, Any]:
+async def _changed_filters(tx: Transaction, named: list[str], question: Question) -> dict[str, Any]:
     changes: dict[str, Any] = {}
     for what in named:
         known = await names(tx, what)
@@ -69,7 +69,7 @@ async def _changes(tx: Transaction, named: list[str], question: Question) -> dic
     return changes
 
 
-async def _unknown(tx: Transaction, named: list[str], question: Question) -> list[str]:
+async def _unknown_name(tx: Transaction, named: list[str], question: Question) -> list[str]:
     known = {what: await names(tx, what) for what in named}
     said = (
         unknown(what, one, known[what])

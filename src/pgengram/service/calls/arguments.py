@@ -19,7 +19,14 @@ from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
 from pgengram.service.calls.coercion import Coercion
 from pgengram.service.calls.echoes import clipped
-from pgengram.service.calls.extras import MAX_ARGUMENTS, MAX_PARTS, meaningless, of_the_client, parts_of, too_many_parts
+from pgengram.service.calls.extras import (
+    MAX_ARGUMENTS,
+    MAX_PARTS,
+    meaningless,
+    name_words,
+    of_the_client,
+    too_many_parts,
+)
 from pgengram.service.calls.vocabulary import NAMES_OF_ID
 from pgengram.service.tools import Tool
 from pgengram.views import Answer
@@ -98,7 +105,7 @@ class Reader(Generic[Model]):
             self._model.model_validate(meant)
         except ValidationError as error:
             problems = error.errors(include_url=False, include_input=False)
-            message = "; ".join(_problem(one, self.schema) for one in problems[:MAX_PROBLEMS])
+            message = "; ".join(_schema_problem(one, self.schema) for one in problems[:MAX_PROBLEMS])
             if all(_is_too_much(one, self.schema) for one in problems):
                 raise LimitExceeded(message) from None
             raise InvalidInput(message, next_step(self._tool, problems, meant)) from None
@@ -207,13 +214,13 @@ def _is_request(hint: object) -> bool:
     return isinstance(hint, type) and issubclass(hint, BaseModel)
 
 
-def _problem(error: ErrorDetails, schema: Schema) -> str:
+def _schema_problem(error: ErrorDetails, schema: Schema) -> str:
     """Say what is wrong and what is allowed, from the schema alone: the rejected value is never part of it."""
-    where, node, known = _place(error["loc"], schema)
+    where, node, known = _schema_at(error["loc"], schema)
     if error["type"] == "extra_forbidden":
         word = clipped(error["loc"][-1])
         kind = f"field {word!r} in {where}" if where else f"argument {word!r}"
-        if _snake(word) in NAMES_OF_ID:  # the next step says what takes it
+        if _snake_case(word) in NAMES_OF_ID:  # the next step says what takes it
             return f"unknown {kind}"
         near = get_close_matches(word, known, 1)
         return f"unknown {kind}" + (f"; did you mean {near[0]!r}?" if near else f"; known are {', '.join(known)}")
@@ -231,7 +238,7 @@ def _is_too_much(error: ErrorDetails, schema: Schema) -> bool:
     return bool(argument.get("maxItems", 0) >= SMALLEST_BATCH)
 
 
-def _place(path: Sequence[int | str], schema: Schema) -> tuple[str, Schema, list[str]]:
+def _schema_at(path: Sequence[int | str], schema: Schema) -> tuple[str, Schema, list[str]]:
     """Follow an error's path as far as the schema knows it.
 
     Returns how to call the place, its schema, and the names known at the last object met. Keys of free mappings are
@@ -259,7 +266,7 @@ USUAL_STEP: Final = InvalidInput.default_hint
 
 def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, Any]) -> str:
     """Return the call that leads on from what is wrong with one."""
-    unknown = {_snake(str(one["loc"][-1])) for one in problems if one["type"] == "extra_forbidden"}
+    unknown = {_snake_case(str(one["loc"][-1])) for one in problems if one["type"] == "extra_forbidden"}
     wrong = {str(one["loc"][0]) for one in problems if one["loc"]}
     if _lacks_ids(unknown, wrong):
         then = f"then call {tool or 'this'} with them"
@@ -284,7 +291,7 @@ def _lacks_ids(unknown: set[str], wrong: set[str]) -> bool:
 
 def _step_with_id(tool: str, given: Mapping[str, Any]) -> str:
     """Return what takes the id that a tool without one was given."""
-    id_ = next(clipped(value) for name, value in given.items() if _snake(name) in NAMES_OF_ID)
+    id_ = next(clipped(value) for name, value in given.items() if _snake_case(name) in NAMES_OF_ID)
     if tool == "create_memory":
         return (
             f'A new memory gets an id by itself. To change that one call update_memory(id="{id_}", content=…); to store '
@@ -293,8 +300,8 @@ def _step_with_id(tool: str, given: Mapping[str, Any]) -> str:
     return f'To read it call get_memories(ids=["{id_}"]); else leave it out. Nothing was changed.'
 
 
-def _snake(name: str) -> str:
-    return "_".join(parts_of(name))
+def _snake_case(name: str) -> str:
+    return "_".join(name_words(name))
 
 
 def _step_of_update(unknown: set[str], wrong: set[str], given: Mapping[str, Any]) -> str:

@@ -19,7 +19,7 @@ from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
 from pgengram.runtime.clock import here
-from pgengram.service.calls.echoes import clipped, too_long
+from pgengram.service.calls.echoes import clipped, content_too_long
 from pgengram.service.calls.moments import (
     LONGEST_MOMENT,
     day_before,
@@ -28,7 +28,7 @@ from pgengram.service.calls.moments import (
     read_moment,
     tell_of_past_end,
 )
-from pgengram.service.calls.numbers import clamped, share
+from pgengram.service.calls.numbers import clamped, read_share
 from pgengram.service.calls.vocabulary import EVERYTHING, TARGETS, WORDS, WRAPPERS
 
 STORES: Final = "create_memory"  # by a caller, who may have mistaken a date; what is imported was so
@@ -242,7 +242,7 @@ class Coercion:
         if isinstance(value, bool) and wanted in ("integer", "number"):
             return str(value)  # pydantic would take it for 1 or 0
         if wanted == "number" and (node.get("maximum") == 1 or name in UNBOUNDED_SHARES):
-            return self._changed(name, value, share(value), coerced)
+            return self._changed(name, value, read_share(value), coerced)
         if wanted == "integer":
             return self._changed(name, value, clamped(name, value, node), coerced)
         return value
@@ -276,7 +276,7 @@ class Coercion:
     def _cut(name: str, value: str, most: int, coerced: dict[str, str]) -> str:
         """Return the beginning and the end of a text that is too long, where they say enough."""
         if name == "content":
-            raise too_long(value, most)
+            raise content_too_long(value, most)
         if name not in CUT:
             return value
         half = most // 2 - 2

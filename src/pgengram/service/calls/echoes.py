@@ -17,7 +17,7 @@ def clipped(value: object) -> str:
     return redacted(str(value))[0][:MAX_ECHO].encode("utf-8", "replace").decode()
 
 
-def too_long(content: str, most: int) -> InvalidInput:
+def content_too_long(content: str, most: int) -> InvalidInput:
     """Return the refusal of a content that is too long, with the call that stores it in parts."""
     parts = [f"{clipped(part[:30]).strip()} … {clipped(part[-30:]).strip()}" for part in split(content, PART)]
     items = json.dumps([{"content": part} for part in parts], ensure_ascii=False)

@@ -73,14 +73,14 @@ def too_many_parts(given: object) -> bool:
     return parts > MAX_PARTS
 
 
-def parts_of(name: str) -> list[str]:
+def name_words(name: str) -> list[str]:
     """Return the words of a name: of toolCallId and tool_call_id tool, call and id."""
     return [part.lower() for part in _PART.findall(name)]
 
 
 def of_the_client(given: Collection[str], known: Collection[str]) -> list[str]:
     """Return the names in a call that tell of the call itself; the client adds them, whatever the tool is."""
-    about_it = [name for name in given if name not in known and _tells_of_a_call(parts_of(name))]
+    about_it = [name for name in given if name not in known and _tells_of_a_call(name_words(name))]
     return about_it + [name for name in given if about_it and name not in known and name in _COMPANIONS]
 
 
@@ -99,7 +99,7 @@ def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]
         name
         for name, value in unknown.items()
         if not (
-            _is_like(name, known)
+            _is_near_name(name, known)
             or name.lower() in NAMES_OF_ID
             or (name.lower() in WRAPPERS and isinstance(value, dict | list))
             or secrets_in(name)
@@ -107,15 +107,15 @@ def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]
     ]
 
 
-def _is_like(name: str, known: Collection[str]) -> bool:
+def _is_near_name(name: str, known: Collection[str]) -> bool:
     """Whether a name is near to that of an argument, by its letters or its words, or narrows what is meant."""
-    parts = parts_of(name)
+    parts = name_words(name)
     plain = "_".join(parts)
     if not _NARROWS.isdisjoint(parts) or any(target in known for target in TARGETS.get(plain, ())):
         return True
     words = {part for part in parts if len(part) >= _SHORT}
     return any(
-        _within(plain, other, 1 + len(other) // 8)
+        _differs_little(plain, other, 1 + len(other) // 8)
         or any(_is_same(word, part) for word in words for part in other.split("_"))
         for other in known
         if len(other) >= _SHORT
@@ -127,7 +127,7 @@ def _is_same(word: str, part: str) -> bool:
     return len(part) >= _SHORT - 1 and (word.startswith(part) or part.startswith(word))
 
 
-def _within(one: str, other: str, most: int) -> bool:
+def _differs_little(one: str, other: str, most: int) -> bool:
     """Whether at most `most` letters differ, are missing or have changed places (Damerau 1964)."""
     if abs(len(one) - len(other)) > most:
         return False

@@ -57,14 +57,16 @@ def read_moment(given: str | float, now: datetime, *, end: bool = False, ahead: 
     text = str(given).strip()
     with contextlib.suppress(ValueError, OverflowError):
         if _YEAR.fullmatch(text):
-            return _edge(datetime(int(text), 1, 1, tzinfo=UTC), datetime(int(text) + 1, 1, 1, tzinfo=UTC), end=end)
+            return _edge_of_period(
+                datetime(int(text), 1, 1, tzinfo=UTC), datetime(int(text) + 1, 1, 1, tzinfo=UTC), end=end
+            )
         if _SECONDS.fullmatch(text):
             seconds = float(text)
             return datetime.fromtimestamp(seconds / 1_000 if seconds >= _MILLISECONDS_FROM else seconds, UTC)
-    return None if isinstance(given, (int, float)) else _of_text(text, now, end=end, ahead=ahead)
+    return None if isinstance(given, (int, float)) else _moment_of_text(text, now, end=end, ahead=ahead)
 
 
-def _of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
+def _moment_of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
     with contextlib.suppress(ValueError, OverflowError):
         return _of_iso(re.sub(r"\s*(?:UTC|GMT)$", "+00:00", text), end=end)
     low = " ".join(text.lower().removeprefix("the ").split())
@@ -96,7 +98,7 @@ def _of_days(low: str, now: datetime, *, end: bool, ahead: bool) -> datetime | N
     today = datetime.combine(now.date(), time(), UTC)
     if low in _DAYS:
         day = today + _DAYS[low] * _DAY
-        return _edge(day, day + _DAY, end=end)
+        return _edge_of_period(day, day + _DAY, end=end)
     if following := _NEXT.fullmatch(low):
         return _next(following["what"], today, end=end)
     if low in WEEKDAYS:
@@ -108,7 +110,7 @@ def _at_clock(low: str, now: datetime, *, ahead: bool) -> datetime | None:
     """Read "yesterday 19:30", "next friday at 8:00 pm"."""
     if not (clock := _CLOCK.fullmatch(low)):
         return None
-    first, last = (_of_text(clock["day"], now, end=end, ahead=ahead) for end in (False, True))
+    first, last = (_moment_of_text(clock["day"], now, end=end, ahead=ahead) for end in (False, True))
     if first is None or last is None or last - first != _DAY - _INSTANT:
         return None
     hour = int(clock["hour"])
@@ -119,14 +121,14 @@ def _at_clock(low: str, now: datetime, *, ahead: bool) -> datetime | None:
 
 def _of_date(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
     """Read a date in numbers, or a time in any words that a question may have."""
-    if day := _of_numbers(text):
-        return _edge(day, day + _DAY, end=end)
+    if day := _date_of_numbers(text):
+        return _edge_of_period(day, day + _DAY, end=end)
     period = only_period(text, now)
     if period is None:
         return None
     yearless = not period.sure and ahead and period.end <= now
     start, stop = (one.replace(year=one.year + yearless) for one in (period.start, period.end))
-    return _edge(start, stop, end=end)
+    return _edge_of_period(start, stop, end=end)
 
 
 def _of_iso(text: str, *, end: bool) -> datetime:
@@ -135,11 +137,11 @@ def _of_iso(text: str, *, end: bool) -> datetime:
         return moment
     if not any(sign in text for sign in ":Tt"):  # a day alone
         day = moment.replace(tzinfo=UTC)
-        return _edge(day, day + _DAY, end=end)
+        return _edge_of_period(day, day + _DAY, end=end)
     return moment.astimezone()
 
 
-def _of_numbers(text: str) -> datetime | None:
+def _date_of_numbers(text: str) -> datetime | None:
     """Read a date of numbers; where day and month could be exchanged only dots say which is which."""
     if match := _YEAR_FIRST.fullmatch(text):
         return datetime(int(match[1]), int(match[2]), int(match[3]), tzinfo=UTC)
@@ -163,18 +165,18 @@ def _away(match: re.Match[str], now: datetime) -> datetime:
 def _next(what: str, today: datetime, *, end: bool) -> datetime:
     if what in WEEKDAYS:
         day = today + ((WEEKDAYS.index(what) - today.weekday()) % 7 or 7) * _DAY
-        return _edge(day, day + _DAY, end=end)
+        return _edge_of_period(day, day + _DAY, end=end)
     if what == "week":
         monday = today + (7 - today.weekday()) * _DAY
-        return _edge(monday, monday + 7 * _DAY, end=end)
+        return _edge_of_period(monday, monday + 7 * _DAY, end=end)
     if what == "year":
         first = today.replace(year=today.year + 1, month=1, day=1)
-        return _edge(first, first.replace(year=first.year + 1), end=end)
+        return _edge_of_period(first, first.replace(year=first.year + 1), end=end)
     first = (today.replace(day=1) + 32 * _DAY).replace(day=1)
-    return _edge(first, (first + 32 * _DAY).replace(day=1), end=end)
+    return _edge_of_period(first, (first + 32 * _DAY).replace(day=1), end=end)
 
 
-def _edge(start: datetime, stop: datetime, *, end: bool) -> datetime:
+def _edge_of_period(start: datetime, stop: datetime, *, end: bool) -> datetime:
     return stop - _INSTANT if end else start
 
 

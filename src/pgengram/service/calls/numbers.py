@@ -12,7 +12,7 @@ OF_TEN: Final = 3  # from here on a number is one of ten; below it may as well b
 _SHARE: Final = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%|(?:/|of|out of)\s*(\d+))?")
 
 
-def share(value: Any) -> float | None:
+def read_share(value: Any) -> float | None:
     """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not
     sure.
     """

@@ -25,7 +25,7 @@ async def delete_space(store: Store, space: Space, by: Person) -> dict[str, int]
     """
     await membership.expect_admin(store, space.id, by)
     people = [one.id for one in await membership.members(store, space.id) if one.until is None and one.id != by.id]
-    removed = await namespaces.erase_namespace(store.database, SPACE + space.name)
+    removed = await namespaces.take_away_namespace(store.database, SPACE + space.name)
     await membership.tell(store, people, GONE.format(space.name))
     return removed
 
@@ -46,7 +46,7 @@ async def erase_person(store: Store, person: Person) -> dict[str, int]:
         async with store.database.transaction(row["id"], member=UPKEEP) as tx:
             for statement in persons.NAMELESS:
                 await tx.run(statement, {"id": person.id})
-    removed = await namespaces.erase_namespace(store.database, person.namespace)
+    removed = await namespaces.take_away_namespace(store.database, person.namespace)
     async with store.as_login() as connection:
         for statement in persons.FORGET:
             await connection.execute(statement, {"id": person.id, "namespace": person.namespace})

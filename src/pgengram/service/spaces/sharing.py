@@ -24,7 +24,7 @@ from pgengram.store.connection.database import Role
 from pgengram.store.connection.translation import ONLY_READS
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.bulk_changes.plans import versions
+from pgengram.store.memory.bulk_changes.plans import row_versions
 from pgengram.store.spaces import membership
 from pgengram.text.fencing import one_line
 from pgengram.views import Answer, Shown
@@ -91,7 +91,7 @@ class SharePlan:
         return {
             "space": self.space.id,
             "people": sorted(one.id for one in self.people),
-            "versions": versions(self.rows),
+            "versions": row_versions(self.rows),
         }
 
     @property
@@ -178,9 +178,9 @@ async def planned(spaces: Spaces, tx: Transaction, ids: Sequence[str], space: Sp
     """
     if space.role is Role.READ:
         raise NotAllowed(*ONLY_READS)
-    there = await memories.resolve(tx, ids)
+    there = await memories.resolve_ids(tx, ids)
     there.refuse_problems()
-    found = await memories.read(tx, there.ids, tx.model_id)
+    found = await memories.read_memories(tx, there.ids, tx.model_id)
     rows = [found[id_] for id_ in there.ids]
     for row in rows:
         if row["status"] != "active":
@@ -215,7 +215,7 @@ async def withdrawn(spaces: Spaces, ids: Sequence[str], space: Space) -> Shared:
     """Erase copies that nobody else has changed; the others stay, and the author is told."""
     home, person = spaces.home, await spaces.person()
     async with home.store.transaction() as tx:
-        there = await memories.resolve(tx, ids)
+        there = await memories.resolve_ids(tx, ids)
         there.refuse_problems()
         copies = {row["memory_id"]: row["copy_id"] for row in await tx.rows(COPIES, _in(space, there.ids))}
     if not copies:

@@ -20,7 +20,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories
 from pgengram.text.fencing import one_line
-from pgengram.views import Answer, Shown, cut, moment, shown
+from pgengram.views import Answer, Shown, as_text, cut, view_of
 
 MAX_KEYWORDS: Final = 32
 MAX_CLUSTERS: Final = 20  # asked for by id at once
@@ -158,10 +158,10 @@ class Clusters(Toolset):
         self.core.session.current()
         async with self.core.store.transaction() as tx:
             ids = [await self._belonging(tx, id_) for id_ in new.memory_ids]
-            cluster_id = await clusters.add(tx, given)
+            cluster_id = await clusters.add_cluster(tx, given)
             await clusters.put(tx, cluster_id, list(dict.fromkeys(ids)), 1.0)
-            await clusters.renew(tx, {cluster_id})
-            cluster = await _view(tx, cluster_id)
+            await clusters.renew_centroids(tx, {cluster_id})
+            cluster = await _read_view(tx, cluster_id)
         return ClusterMade(cluster_id=str(cluster_id), message=f"Made, with {len(set(ids))} memories.", cluster=cluster)
 
     @tool(CHANGES, title="Change a cluster")
@@ -183,10 +183,10 @@ class Clusters(Toolset):
             put, take, problems = await self._moved(tx, change)
             added = await clusters.put(tx, cluster_id, put, change.strength)
             removed = await clusters.take(tx, cluster_id, take)
-            await clusters.renew(tx, {cluster_id})
+            await clusters.renew_centroids(tx, {cluster_id})
             if change.fields:
-                await clusters.change(tx, cluster_id, change.fields)
-            cluster = await _view(tx, cluster_id)
+                await clusters.change_cluster(tx, cluster_id, change.fields)
+            cluster = await _read_view(tx, cluster_id)
         return ClusterChanged(
             results=[
                 *({"memory_id": str(id_), "ok": True, "added": id_ in added} for id_ in put),
@@ -240,12 +240,12 @@ class Clusters(Toolset):
         self.core.session.current()
         async with self.core.store.transaction() as tx:
             chosen = None if ids is None else [await self._cluster(tx, id_) for id_ in ids]
-            rows = await clusters.listed(tx, ids=chosen, type_=type, sort=sort, members=members, limit=limit)
-            views = {row["id"]: _shown(row) for row in rows}
+            rows = await clusters.list_clusters(tx, ids=chosen, type_=type, sort=sort, members=members, limit=limit)
+            views = {row["id"]: _cluster_view(row) for row in rows}
             if insights:
                 await _add_insights(tx, views, similar_threshold)
             themes = None if days is None else await _themes(tx, days, chosen, type, limit)
-            total = len(rows) if chosen is not None else await clusters.counted(tx, type)
+            total = len(rows) if chosen is not None else await clusters.count_clusters(tx, type)
         return Clustered(count=len(views), total=total, clusters=list(views.values()), themes=themes)
 
     @tool(CHANGES, title="Call a cluster up")
@@ -278,7 +278,7 @@ class Clusters(Toolset):
             name=counted["name"],
             activation_count=counted["activation_count"],
             memories=[_brought(memory) for memory in brought],
-            co_activated=[_together(other) for other in together],
+            co_activated=[_co_activated(other) for other in together],
         )
 
     async def _delete(self, change: ClusterChange) -> ClusterChanged:
@@ -286,7 +286,7 @@ class Clusters(Toolset):
 
         async def plan(tx: Transaction, _: Kept | None) -> ClusterDeletion:
             id_ = await self._cluster(tx, change.cluster_id)
-            return ClusterDeletion(id_, await _view(tx, id_))
+            return ClusterDeletion(id_, await _read_view(tx, id_))
 
         async def preview(_: Transaction, made: ClusterDeletion) -> ClusterChanged:
             return ClusterChanged(results=[], message=made.question, cluster=made.cluster, deleted=False)
@@ -295,7 +295,7 @@ class Clusters(Toolset):
             await clusters.drop(tx, made.id)
             return ClusterChanged(results=[], message="Deleted; its memories are still there.", deleted=True)
 
-        return await confirming.confirmed(
+        return await confirming.when_confirmed(
             self.core.store,
             "delete cluster",
             change.confirm_token or "",
@@ -307,7 +307,7 @@ class Clusters(Toolset):
 
     async def _cluster(self, tx: Transaction, given: str) -> UUID:
         """Return the one cluster that an id or its end means."""
-        found = await clusters.resolve(tx, given)
+        found = await clusters.resolve_clusters(tx, given)
         if not found:
             raise NotFound("cluster", given, WHERE)
         if len(found) > 1:
@@ -334,13 +334,13 @@ class Clusters(Toolset):
         return list(dict.fromkeys(found)), problems
 
 
-async def _view(tx: Transaction, id_: UUID) -> Shown:
-    [row] = await clusters.listed(tx, ids=[id_], type_=None, sort="name", members=MAX_SHOWN, limit=1)
-    return _shown(row)
+async def _read_view(tx: Transaction, id_: UUID) -> Shown:
+    [row] = await clusters.list_clusters(tx, ids=[id_], type_=None, sort="name", members=MAX_SHOWN, limit=1)
+    return _cluster_view(row)
 
 
-def _shown(row: Row) -> Shown:
-    view = shown(row, FIELDS)
+def _cluster_view(row: Row) -> Shown:
+    view = view_of(row, FIELDS)
     if row["memory_ids"]:
         view["memory_ids"] = [str(id_) for id_ in row["memory_ids"]]
     return view
@@ -353,7 +353,7 @@ async def _add_insights(tx: Transaction, views: dict[UUID, Shown], threshold: fl
     for id_, view in views.items():
         view["insights"] = _insights(known.get(id_))
         view["similar"] = [
-            {**_named(other), "similarity": round(min(other["similarity"], 1.0), 4)}
+            {**_cluster_name(other), "similarity": round(min(other["similarity"], 1.0), 4)}
             for other in alike
             if other["of"] == id_
         ]
@@ -365,7 +365,7 @@ def _insights(row: Row | None) -> Shown:
     return {
         **{name: row[name] for name in COUNTS},
         **{name: round(row[name], 4) for name in AVERAGES},
-        "last_accessed_at": moment(row["last_accessed_at"]),
+        "last_accessed_at": as_text(row["last_accessed_at"]),
         "types": {type_: row[type_] for type_ in f.TYPES if row[type_]},
     }
 
@@ -374,19 +374,19 @@ async def _themes(tx: Transaction, days: int, ids: list[UUID] | None, type_: str
     found, together = await clusters.themes(tx, days, ids=ids, type_=type_, limit=limit)
     return [
         {
-            **shown(row, THEME_FIELDS),
-            "associated_themes": [_together(other) for other in together if other["of"] == row["id"]],
+            **view_of(row, THEME_FIELDS),
+            "associated_themes": [_co_activated(other) for other in together if other["of"] == row["id"]],
         }
         for row in found
     ]
 
 
-def _named(row: Row) -> Shown:
+def _cluster_name(row: Row) -> Shown:
     return {"id": str(row["id"]), "name": row["name"], "type": row["type"]}
 
 
-def _together(row: Row) -> Shown:
-    return {**_named(row), "times": row["times"]}
+def _co_activated(row: Row) -> Shown:
+    return {**_cluster_name(row), "times": row["times"]}
 
 
 def _brought(row: Row) -> Shown:

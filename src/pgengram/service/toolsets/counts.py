@@ -10,13 +10,13 @@ from pgengram.service.toolsets.reviewing import FINDING_EXCERPT_CHARS
 from pgengram.store.connection.database import Row
 from pgengram.store.maintenance import findings
 from pgengram.text.fencing import one_line
-from pgengram.views import Shown, cut, moment
+from pgengram.views import Shown, as_text, cut
 
 NAMED: Final = 50  # projects, providers and collections that are counted by name
 NONE_GIVEN: Final = "none given"
 
 
-def totals(counted: findings.Counted) -> Shown:
+def totals_view(counted: findings.Counted) -> Shown:
     """Return how many memories there are in each state, and how much else."""
     state = counted.by["state"]
     return {
@@ -36,7 +36,7 @@ def counts(counted: findings.Counted, meant: Callable[[str], str]) -> Shown:
         counted: what was counted.
         meant: returns the project that a name stands for.
     """
-    by = counted.by | {"project": _joined(counted.by["project"], meant)}
+    by = counted.by | {"project": _alias_counts(counted.by["project"], meant)}
     tenths = range(findings.IMPORTANCE_BINS)
     return {
         "by_type": dict(sorted(by["type"].items())),
@@ -57,7 +57,7 @@ def counts(counted: findings.Counted, meant: Callable[[str], str]) -> Shown:
     }
 
 
-def _joined(numbers: Mapping[Any, int], meant: Callable[[str], str]) -> dict[Any, int]:
+def _alias_counts(numbers: Mapping[Any, int], meant: Callable[[str], str]) -> dict[Any, int]:
     """Return the counts of projects, those of their aliases among them."""
     joined: dict[Any, int] = {}
     for name, number in numbers.items():
@@ -76,12 +76,12 @@ def _binned(numbers: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:
     return {name: numbers.get(place, 0) for place, name in enumerate(names)}
 
 
-def example(row: Row, name: str) -> Shown:
+def example_of(row: Row, name: str) -> Shown:
     """Return a memory as an example of what is counted, with the value it is one for."""
     return {
         "id": str(row["id"]),
         "excerpt": cut(one_line(row["excerpt"]), FINDING_EXCERPT_CHARS),
-        name: moment(row[name]),
+        name: as_text(row[name]),
     }
 
 

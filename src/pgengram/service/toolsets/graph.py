@@ -80,7 +80,7 @@ class Graph(Toolset):
                         result["removed"] = await edges.unlink(tx, start["id"], end["id"], kind, session_id=session_id)
                     else:
                         memories.refuse_forgotten(end)
-                        result["created"] = await edges.link(
+                        result["created"] = await edges.store_link(
                             tx, start["id"], end["id"], kind or USUAL, strength, properties or {}, session_id=session_id
                         )
                 except (NotFound, Conflict, InvalidInput) as error:  # found before anything was sent to be written
@@ -89,7 +89,9 @@ class Graph(Toolset):
                 results.append(result)
             if len(problems) == len(results) == 1:
                 raise problems[0]
-        return Linked(ok=len(problems) < len(results), results=results, message=_said(results, remove=remove))
+        return Linked(
+            ok=len(problems) < len(results), results=results, message=_summary_of_links(results, remove=remove)
+        )
 
     @tool(READS, title="Explore")
     async def explore_memories(
@@ -118,14 +120,14 @@ class Graph(Toolset):
         starts = await self._starts(tx, ids)
         paths, cut = await edges.explore(tx, starts, walk)
         lines, lines_cut = await edges.between(tx, paths, walk)
-        alike = await _alike(tx, model, starts, paths)
+        alike = await _similar_memories(tx, model, starts, paths)
         seen = await edges.look_at(tx, [*paths, *alike])
         self.core.accesses.note([id_ for id_ in seen if id_ not in starts])
         return Explored(
-            nodes=[_node(seen[id_], path) for id_, path in paths.items() if id_ in seen],
-            edges=[_edge(row) for row in lines],
+            nodes=[_node_on_path(seen[id_], path) for id_, path in paths.items() if id_ in seen],
+            edges=[_edge_row(row) for row in lines],
             similar=[
-                {**_excerpt(seen[id_]), "similarity": round(cosine, 4), "similar_to": str(to)}
+                {**_excerpt_view(seen[id_]), "similarity": round(cosine, 4), "similar_to": str(to)}
                 for id_, (cosine, to) in alike.items()
                 if id_ in seen
             ],
@@ -139,7 +141,7 @@ class Graph(Toolset):
         return list(dict.fromkeys(start["id"] for start in starts))
 
 
-async def _alike(
+async def _similar_memories(
     tx: Transaction, model: VectorIndex | None, starts: list[UUID], paths: dict[UUID, edges.Path]
 ) -> dict[UUID, tuple[float, UUID]]:
     """Return the memories that are like the first ones and not reached anyway."""
@@ -149,7 +151,7 @@ async def _alike(
     return dict([one for one in found.items() if one[0] not in paths][:MAX_ALIKE])
 
 
-def _said(results: list[Shown], *, remove: bool) -> str:
+def _summary_of_links(results: list[Shown], *, remove: bool) -> str:
     """Say how many links were made or removed, and what was not."""
     good = [result for result in results if result["ok"]]
     changed = sum(len(result["removed"]) if remove else result["created"] for result in good)
@@ -166,7 +168,7 @@ def _refuse_none(ids: list[str]) -> None:
         raise InvalidInput("No memory is named.")
 
 
-def _excerpt(row: Row) -> Shown:
+def _excerpt_view(row: Row) -> Shown:
     return {
         "id": str(row["id"]),
         "excerpt": cut(one_line(row["content"]), NODE_EXCERPT_CHARS),
@@ -175,16 +177,16 @@ def _excerpt(row: Row) -> Shown:
     }
 
 
-def _node(row: Row, path: edges.Path) -> Shown:
+def _node_on_path(row: Row, path: edges.Path) -> Shown:
     return {
-        **_excerpt(row),
+        **_excerpt_view(row),
         "depth": path.depth,
         "strength": round(path.strength, 6),
         "path": [str(id_) for id_ in path.ids],
     }
 
 
-def _edge(row: Row) -> dict[str, Any]:
+def _edge_row(row: Row) -> dict[str, Any]:
     edge = {
         "from_id": str(row["from_id"]),
         "to_id": str(row["to_id"]),

@@ -54,7 +54,7 @@ class Hosts(Toolset):
         """Find memories by meaning and words, best first. To read one whole: fetch."""
         found = await self._manager().search_memories(Question(query=query, limit=MOST, detail=True))
         return Results(
-            results=[Result(id=hit["id"], title=_title(hit["content"]), url=_url(hit)) for hit in found.results]
+            results=[Result(id=hit["id"], title=_title_of(hit["content"]), url=_page_of(hit)) for hit in found.results]
         )
 
     @tool(READS, title="Fetch")
@@ -74,9 +74,9 @@ class Hosts(Toolset):
         details = [f"{name}: {value}" for name, value in (memory.get("detail") or {}).items()]
         return Document(
             id=memory["id"],
-            title=_title(memory["content"]),
+            title=_title_of(memory["content"]),
             text="\n".join([memory["content"], *details]),
-            url=_url(memory),
+            url=_page_of(memory),
             metadata=metadata or None,
         )
 
@@ -84,11 +84,11 @@ class Hosts(Toolset):
         return self.core
 
 
-def _title(content: str) -> str:
+def _title_of(content: str) -> str:
     return cut(one_line(content), TITLE_CHARS)
 
 
-def _url(memory: dict[str, Any]) -> str:
+def _page_of(memory: dict[str, Any]) -> str:
     """Return where a person can look: at the web page that a memory is from, or at the memory."""
     source = memory.get("source")
     named = isinstance(source, str) and source.startswith(("https://", "http://"))

@@ -16,7 +16,7 @@ from pgengram.store.assistant import identity
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.fencing import one_line
 from pgengram.text.similarity.normalising import folded
-from pgengram.views import Answer, Shown, cut, moment, shown
+from pgengram.views import Answer, Shown, as_text, cut, view_of
 
 MAX_EVIDENCE: Final = 50
 BELIEF_FIELDS: Final = ("category", "belief", "confidence", "stability", "emotional_valence", "details", "version",
@@ -118,7 +118,7 @@ class Identity(Toolset):
         DATABASE_ERROR.
         """
         async with self.core.store.transaction() as tx:
-            rows = await identity.newest(tx, 1 + earlier)
+            rows = await identity.newest_identities(tx, 1 + earlier)
         view = _identity_core(rows, "" if rows else "Nothing is recorded yet; record_identity does it.")
         return view.model_copy(update={"earlier": [_identity_view(row) for row in rows[1:]]}) if earlier else view
 
@@ -140,7 +140,7 @@ class Identity(Toolset):
             changed = await identity.record(
                 tx, {**given, **dict.fromkeys(new.clear)}, session_id=self.core.session.current()
             )
-            rows = await identity.newest(tx, 1)
+            rows = await identity.newest_identities(tx, 1)
         message = f"Recorded {', '.join(changed)}." if changed else "Nothing to record: it is recorded so already."
         return _identity_core(rows, message).model_copy(update={"changed_fields": changed})
 
@@ -235,13 +235,13 @@ def _identity_core(rows: list[Row], message: str) -> IdentityCore:
 
 def _identity_view(row: Row) -> Shown:
     """Return one recording: its id, when and where it was made, and the aspects that are not empty."""
-    view = {"id": str(row["id"]), "created_at": moment(row["created_at"]), "session_id": row["session_id"]}
+    view = {"id": str(row["id"]), "created_at": as_text(row["created_at"]), "session_id": row["session_id"]}
     return view | {name: row[name] for name in identity.ASPECTS if row[name] is not None}
 
 
 def belief_view(row: Row, evidence: list[Row]) -> Shown:
     """Return one belief with the memories that are evidence for or against it."""
-    view = shown(row, BELIEF_FIELDS)
+    view = view_of(row, BELIEF_FIELDS)
     view["supporting"], view["contradicting"] = row["supporting"], row["contradicting"]
     view["evidence"] = [_evidence_view(one) for one in evidence]
     return view

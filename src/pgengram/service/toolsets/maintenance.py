@@ -16,7 +16,7 @@ from pgengram.service.conversations import Conversations
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets import Toolset, counts
 from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
-from pgengram.service.toolsets.tidy_request import Action, Tidied, TidyRequest, checked
+from pgengram.service.toolsets.tidy_request import Action, Tidied, TidyRequest, checked_actions
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import duplicates
 from pgengram.store.memory.bulk_changes import confirmations
@@ -31,7 +31,7 @@ MAX_DAYS: Final = 36_500
 MAX_OFFSET: Final = 10_000_000
 
 
-def _within(low: float, high: float) -> AfterValidator:
+def _bounds(low: float, high: float) -> AfterValidator:
     """Return a check whose bounds are named when it fails, but not in tools/list, which every model reads."""
 
     def check(value: float | None) -> float | None:
@@ -68,7 +68,7 @@ class Reviewed(Answer):
     degraded: SkipJsonSchema[bool | None] = None
 
 
-def _few(wanted: Sequence[str]) -> int:
+def _findings_limit(wanted: Sequence[str]) -> int:
     """Return how many findings of each sort an answer has room for that a model reads."""
     return max(FEWEST, MOST_IN_BRIEF // len(wanted))
 
@@ -82,7 +82,7 @@ class Maintenance(Toolset):
     async def memory_stats(
         self,
         project: Annotated[f.Name | None, Field(description="Only of this one.")] = None,
-        tags: Annotated[int, _within(0, MAX_TAGS), Field(description="How many of the most used.")] = 20,
+        tags: Annotated[int, _bounds(0, MAX_TAGS), Field(description="How many of the most used.")] = 20,
     ) -> Statistics:
         """Count memories by status, type, kind, project, tag and age, and tell the state of index and embedder.
 
@@ -90,11 +90,13 @@ class Maintenance(Toolset):
         review_memories. Error: DATABASE_ERROR.
         """
         projects = await self.core.projects_meant(project)
-        counted = await self.core.store.read_transaction(lambda tx: findings.count(tx, projects=projects, tags=tags))
+        counted = await self.core.store.read_transaction(
+            lambda tx: findings.count_memories(tx, projects=projects, tags=tags)
+        )
         tables = {
             **counts.counts(counted, self.core.projects.names().meant),
-            "recent": [counts.example(row, "created_at") for row in counted.recent],
-            "most_accessed": [counts.example(row, "access_count") for row in counted.most_read],
+            "recent": [counts.example_of(row, "created_at") for row in counted.recent],
+            "most_accessed": [counts.example_of(row, "access_count") for row in counted.most_read],
             "vectors": {
                 **await self.core.models.state(),
                 "index": await self.core.index_state(),
@@ -106,7 +108,7 @@ class Maintenance(Toolset):
         if project and not counted.sums.get("memories"):
             known = await self.core.store.read_transaction(lambda tx: names(tx, "project"))
             tables["note"] = unknown("project", project, known)
-        return Statistics(totals=counts.totals(counted), **tables)
+        return Statistics(totals=counts.totals_view(counted), **tables)
 
     # -- reviewing -------------------------------------------------------------------------------------------------
 
@@ -115,10 +117,10 @@ class Maintenance(Toolset):
         self,
         find: Annotated[list[Finding] | None, f.AnyOf, Field(description="Default: all.")] = None,
         project: Annotated[f.Name | None, Field(description="Only of this one.")] = None,
-        threshold: Annotated[float | None, _within(0.5, 1), Field(description="Least cosine of duplicates.")] = None,
-        max_groups: Annotated[int, _within(1, MAX_GROUPS), Field(description="Most of each finding.")] = 50,
-        stale_days: Annotated[int, _within(1, MAX_DAYS), Field(description="Unused for so long.")] = STALE_DAYS,
-        offset: Annotated[int, _within(0, MAX_OFFSET), Field(description="next_offset, to go on.")] = 0,
+        threshold: Annotated[float | None, _bounds(0.5, 1), Field(description="Least cosine of duplicates.")] = None,
+        max_groups: Annotated[int, _bounds(1, MAX_GROUPS), Field(description="Most of each finding.")] = 50,
+        stale_days: Annotated[int, _bounds(1, MAX_DAYS), Field(description="Unused for so long.")] = STALE_DAYS,
+        offset: Annotated[int, _bounds(0, MAX_OFFSET), Field(description="next_offset, to go on.")] = 0,
     ) -> Reviewed:
         """Find memories that need care, such as duplicates, and propose a plan for the sure ones. Changes nothing.
 
@@ -130,7 +132,7 @@ class Maintenance(Toolset):
         model = await self.core.current_model()
         projects = await self.core.projects_meant(project)
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
-            review = Review(tx, projects, min(max_groups, _few(wanted)) if BRIEFLY.get() else max_groups)
+            review = Review(tx, projects, min(max_groups, _findings_limit(wanted)) if BRIEFLY.get() else max_groups)
             if "disputed" in wanted:
                 await review.note_disputes()
             if {"duplicates", "contradictions", "outdated"} & {*wanted}:
@@ -154,7 +156,7 @@ class Maintenance(Toolset):
 
     async def _confirm_token(self, plan: ChangePlan) -> str:
         async with self.core.store.transaction() as tx:
-            return await confirmations.ask(tx, "apply", plan.kept)
+            return await confirmations.make_token(tx, "apply", plan.kept)
 
     def _near(self, chosen: float | None) -> float:
         """Return the cosine from which on two memories say nearly the same: the caller's, else the model's own."""
@@ -172,9 +174,9 @@ class Maintenance(Toolset):
             Field(description="{action: merge|forget|archive|tag|confirm|keep, ids, into, tags, reason, replaced_by}"),
         ] = None,
         confirm_token: Annotated[str, Field(description="From the preview.")] = "",
-        older_than_days: Annotated[int | None, _within(0, MAX_DAYS), Field(description="To archive or prune.")] = None,
-        below_importance: Annotated[float | None, _within(0, 1), Field(description="To archive or prune.")] = None,
-        max_accesses: Annotated[int | None, _within(0, MAX_OFFSET), Field(description="To archive or prune.")] = None,
+        older_than_days: Annotated[int | None, _bounds(0, MAX_DAYS), Field(description="To archive or prune.")] = None,
+        below_importance: Annotated[float | None, _bounds(0, 1), Field(description="To archive or prune.")] = None,
+        max_accesses: Annotated[int | None, _bounds(0, MAX_OFFSET), Field(description="To archive or prune.")] = None,
         project: SkipJsonSchema[f.Name | None] = None,
         synonyms: Annotated[
             dict[str, f.Tag | None] | None,
@@ -190,7 +192,7 @@ class Maintenance(Toolset):
         """
         request = TidyRequest(
             action,
-            await checked(self.core, action, plan or [], synonyms),
+            await checked_actions(self.core, action, plan or [], synonyms),
             {"older_than_days": older_than_days, "below_importance": below_importance, "max_accesses": max_accesses},
             await self.core.projects_meant(project),
             synonyms,
@@ -199,7 +201,7 @@ class Maintenance(Toolset):
             session=self.core.session,
         )
         try:
-            return await confirming.confirmed(
+            return await confirming.when_confirmed(
                 self.core.store,
                 action,
                 confirm_token,

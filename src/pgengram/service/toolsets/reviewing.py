@@ -34,7 +34,7 @@ from pgengram.store.memory.bulk_changes.plans import Step
 from pgengram.store.sync import disputes
 from pgengram.text.fencing import one_line
 from pgengram.text.lexical.words import words
-from pgengram.text.moments import day_in_words, here
+from pgengram.text.moments import day_in_words, local_moment
 from pgengram.text.similarity.differences import differences, on_other_days, overlap
 from pgengram.text.similarity.sameness import includes, said_otherwise
 from pgengram.text.similarity.subject import same_subject
@@ -118,12 +118,12 @@ class Review:
         self.looked_at = {"memories": all_of_them, "compared": 0}
         near = [] if model is None else await self._near(ids, model, threshold, offset)
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
-        crowded = _crowded(near)
+        crowded = _crowding_of_pairs(near)
         further = (pair for pair in near if pair.similarity < threshold)
         apart = [pair for pair in further if at_most(pair.similarity, crowded[pair]) >= HINTED]
         linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
-        rows = await memories.read(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
+        rows = await memories.read_memories(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
         alike, otherwise, differing = _sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
         self._note_outdated(surest(_succeeding(apart, crowded, rows), HINTED), rows)
@@ -228,7 +228,7 @@ class Review:
     async def note_disputes(self) -> None:
         """Find memories that two machines changed at the same time: the later text is shown, and the other is kept."""
         disputed = {UUID(id_): fields for id_, fields in (await disputes.found(self._tx, self._limit)).items()}
-        rows = await memories.read(self._tx, sorted(disputed), self._tx.model_id)
+        rows = await memories.read_memories(self._tx, sorted(disputed), self._tx.model_id)
         self.found["disputed"] = await disputes.count(self._tx) if disputed else 0
         for id_, fields in disputed.items():
             if id_ in rows and (self._projects is None or rows[id_]["project"] in self._projects):
@@ -241,7 +241,9 @@ class Review:
 
     async def judge(self, names: Sequence[str], stale: timedelta) -> None:
         """Find memories that need care for themselves."""
-        found, rows = await findings.judge(self._tx, names, projects=self._projects, stale=stale, limit=self._limit)
+        found, rows = await findings.count_findings(
+            self._tx, names, projects=self._projects, stale=stale, limit=self._limit
+        )
         self.found |= found
         tags = await findings.tag_counts(self._tx, limit=KNOWN_TAGS) if "untagged" in found else {}
         for name in names:
@@ -338,7 +340,7 @@ class Review:
 
 
 def _day(moment: datetime) -> str:
-    return day_in_words(here(moment))
+    return day_in_words(local_moment(moment))
 
 
 def _in_brief(finding: Shown) -> Shown:
@@ -366,7 +368,7 @@ def suggested(content: str, tags: Sequence[str]) -> list[str]:
     return [tag for tag in tags if (parts := words(tag.replace("-", " "))) and {*parts} <= there][:SUGGESTED_TAGS]
 
 
-def _crowded(pairs: Sequence[Pair]) -> dict[Pair, float]:
+def _crowding_of_pairs(pairs: Sequence[Pair]) -> dict[Pair, float]:
     """Return how near the nearest others are to the memories of each pair."""
     beside: dict[UUID, dict[UUID, float]] = {}
     for pair in pairs:
@@ -406,7 +408,7 @@ def _sorted_out(
     differing: list[tuple[Pair, list[str]]] = []
     for pair in pairs:
         one, other = rows.get(pair.one), rows.get(pair.other)
-        if one is None or other is None or not _comparable(one, other):
+        if one is None or other is None or not _same_matter(one, other):
             continue
         names = differences(one["content"], other["content"])
         names += said_otherwise(one["content"], other["content"], names)
@@ -421,7 +423,7 @@ def _sorted_out(
     return alike, otherwise, differing
 
 
-def _comparable(one: Row, other: Row) -> bool:
+def _same_matter(one: Row, other: Row) -> bool:
     """Whether two memories are about the same; a turn of a conversation is what was said then, and nothing else is."""
     if any(one[name] != other[name] for name in SCOPE) or (one["turn_features"] | other["turn_features"]) & TURN:
         return False
@@ -431,7 +433,7 @@ def _comparable(one: Row, other: Row) -> bool:
 
 def _includes(stays: Row, goes: Row) -> bool:
     """Whether a memory of a group, in which others may connect the two, says all that another says."""
-    return _comparable(stays, goes) and includes(stays["content"], goes["content"])
+    return _same_matter(stays, goes) and includes(stays["content"], goes["content"])
 
 
 def _worth(row: Row) -> tuple[Any, ...]:

@@ -129,12 +129,12 @@ class TidyRequest:
         if not made.effects:
             return self.answer(self._saved.strip() or "There is nothing to do.")
         await made.execute(tx, session_id=self.session.current())
-        done = Tidied(done=True, changes=_changes(made), message=f"{made.summary}: done.")
+        done = Tidied(done=True, changes=_changes_made(made), message=f"{made.summary}: done.")
         return done.model_copy(update={"before": [effect.row for effect in made.effects]})
 
     def answer(self, message: str, made: ChangePlan | None = None) -> Tidied:
         """Return the answer when nothing was done: with what a plan would change, and with what tags mean now."""
-        return Tidied(done=False, changes=_changes(made) if made else [], synonyms=self.meant, message=message)
+        return Tidied(done=False, changes=_changes_made(made) if made else [], synonyms=self.meant, message=message)
 
     @property
     def _saved(self) -> str:
@@ -142,7 +142,7 @@ class TidyRequest:
 
     async def _whole(self, tx: Transaction) -> list[Step]:
         """Return a caller's plan with whole ids."""
-        there = await memories.resolve(tx, dict.fromkeys(id_ for one in self.given for id_ in one.named))
+        there = await memories.resolve_ids(tx, dict.fromkeys(id_ for one in self.given for id_ in one.named))
         there.refuse_problems()
         return [
             Step(
@@ -172,7 +172,7 @@ class TidyRequest:
         return steps
 
 
-async def checked(
+async def checked_actions(
     core: Core, action: Action, plan: Sequence[Any], synonyms: Mapping[str, Any] | None
 ) -> list[PlannedAction]:
     """Return the actions of a plan, each checked and its tags as they are stored.
@@ -223,5 +223,5 @@ def _at_once() -> int:
     return MAX_AT_ONCE if room is None else min(MAX_AT_ONCE, room // BYTES_EACH)
 
 
-def _changes(made: ChangePlan) -> list[Shown]:
+def _changes_made(made: ChangePlan) -> list[Shown]:
     return [effect.as_json() for effect in made.effects]

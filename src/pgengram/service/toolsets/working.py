@@ -21,7 +21,7 @@ from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.words import extra_terms
-from pgengram.views import Answer, Shown, memory_view, shown
+from pgengram.views import Answer, Shown, memory_view, view_of
 
 LONGEST_S: Final = 7 * 86_400
 USUAL_S: Final = 3_600
@@ -119,7 +119,7 @@ class Working(Toolset):
             id_, created = await working.hold(
                 tx, draft, draft.model_id, seconds=new.ttl_seconds, promote=new.promote, context=new.context
             )
-            row = (await working.read(tx, [id_]))[id_]
+            row = (await working.read_working(tx, [id_]))[id_]
         self.core.working.notice(new.ttl_seconds)
         return Held(
             memory_id=str(id_),
@@ -156,7 +156,7 @@ class Working(Toolset):
             if not tx.read_only:
                 await tx.rows(s.LOCK, {"ids": ids})
                 await tx.run(s.REINFORCE, {"ids": ids, "weight": changes.USE_WEIGHT})
-            rows = await working.read(tx, ids)
+            rows = await working.read_working(tx, ids)
         return AllHeld(
             count=len(rows),
             memories=[working_view(row) for row in rows.values()],
@@ -185,11 +185,11 @@ class Working(Toolset):
             sources = await self._sources(tx, new.ids)
             [outcome] = await memories.insert(tx, [draft], draft.model_id)
             for row in sources:
-                await edges.link(tx, outcome.id, row["id"], EDGE, 1.0, {}, session_id=session_id)
+                await edges.store_link(tx, outcome.id, row["id"], EDGE, 1.0, {}, session_id=session_id)
                 await working.consolidate(tx, row, outcome.id, session_id=session_id)
             if outcome.clustered:
                 await clusters.assign(tx, [outcome.id])
-            memory = (await memories.read(tx, [outcome.id], self.core.model_key))[outcome.id]
+            memory = (await memories.read_memories(tx, [outcome.id], self.core.model_key))[outcome.id]
         self.core.notice_growth(1)
         return Consolidated(
             memory_id=str(outcome.id),
@@ -224,11 +224,11 @@ class Working(Toolset):
             NotFound: one of them is not there.
             Conflict: one of them is not a working memory, or its time is over.
         """
-        there = await memories.resolve(tx, ids)
+        there = await memories.resolve_ids(tx, ids)
         for given, problem in there.problems.items():
             raise NotFound("working memory", given, WHERE_TO_LOOK) if isinstance(problem, NotFound) else problem
         await tx.rows(s.LOCK, {"ids": there.ids})
-        rows = await working.read(tx, there.ids)
+        rows = await working.read_working(tx, there.ids)
         for given, id_ in there.found.items():
             if id_ not in rows:
                 raise Conflict(f"{given} is not a working memory.", WHERE_TO_LOOK)
@@ -240,7 +240,7 @@ class Working(Toolset):
 
 def working_view(row: Row) -> Shown:
     """Return one working memory as it is shown."""
-    view = shown(row, WORKING_FIELDS)
+    view = view_of(row, WORKING_FIELDS)
     view["reads"] = row["access_count"]
     left = row["seconds_left"]
     if left is not None:

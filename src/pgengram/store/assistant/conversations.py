@@ -253,10 +253,10 @@ async def older(tx: Transaction, keep_days: int) -> int:
 async def set_keeping(tx: Transaction, wanted: Keeping) -> None:
     """Say whether conversations are kept from now on, and how long; what is older is forgotten at once."""
     await tx.run(SET_KEEPING, {"keeps": wanted.keeps, "keep_days": wanted.keep_days})
-    await forget_old(tx, wanted)
+    await remove_old_turns(tx, wanted)
 
 
-async def begin(tx: Transaction, conversation: Conversation) -> tuple[int, datetime | None]:
+async def begin_conversation(tx: Transaction, conversation: Conversation) -> tuple[int, datetime | None]:
     """Note that a conversation goes on; return the number of the last turn that was read of its transcript, -1 for
     none, and the moment up to which nothing is kept of what was said.
     """
@@ -280,21 +280,21 @@ async def read_to(
     await tx.run(READ_TO, {**conversation.key, "number": number, "at": at, "kept": kept})
 
 
-async def forget_old(tx: Transaction, keeping: Keeping) -> int:
+async def remove_old_turns(tx: Transaction, keeping: Keeping) -> int:
     """Take away the turns and receipts that were kept long enough; return how many turns these were."""
-    await recall_receipts.forget_old(tx, keeping.keep_days)
+    await recall_receipts.remove_old_receipts(tx, keeping.keep_days)
     await tx.run(FORGET_OLD.format(table="hidden_turns"), {"keep_days": keeping.keep_days})
     return await tx.run(FORGET_OLD.format(table="conversation_turns"), {"keep_days": keeping.keep_days})
 
 
-async def erase(tx: Transaction, where: Chosen) -> int:
+async def erase_turns(tx: Transaction, where: Chosen) -> int:
     """Take away the turns of one client, conversation or project, or all; return how many there were."""
     await tx.run(KEEP_ERASED, {**ALL, **where})
     await tx.run(ERASE_COPIES, {**ALL, **where})
     return await tx.run(ERASE, {**ALL, **where})
 
 
-async def listed(tx: Transaction, where: Chosen, *, limit: int, offset: int = 0, chars: int) -> list[Row]:
+async def list_kept(tx: Transaction, where: Chosen, *, limit: int, offset: int = 0, chars: int) -> list[Row]:
     """Return the conversations of which turns are kept, the latest first, each with how it begins."""
     return await tx.rows(LIST, {**ALL, **where, "limit": limit, "offset": offset, "chars": chars})
 
@@ -309,7 +309,7 @@ async def turns(
     return await tx.rows(TURNS, {"beginning": beginning, "client": client, "after": after, "limit": limit})
 
 
-async def unfinished(tx: Transaction, current: Conversation, limit: int) -> list[Conversation]:
+async def unfinished_conversations(tx: Transaction, current: Conversation, limit: int) -> list[Conversation]:
     """Return other conversations of the same client with a transcript, the latest first."""
     rows = await tx.rows(UNFINISHED, {**current.key, "limit": limit})
     return [Conversation(row["client"], row["conversation"], row["project"], row["transcript"]) for row in rows]
@@ -320,7 +320,7 @@ async def last_words(tx: Transaction, current: Conversation) -> list[Row]:
     return await tx.rows(LAST_WORDS, {**current.key, **current.about})
 
 
-async def counted(tx: Transaction, where: Chosen = ALL) -> Row:
+async def count_kept(tx: Transaction, where: Chosen = ALL) -> Row:
     """Return how many turns and conversations are kept, and the moment of the oldest."""
     return await tx.row(COUNT, {**ALL, **where}) or {}
 
@@ -351,14 +351,14 @@ async def began(tx: Transaction, conversation: Conversation) -> Row:
     return await tx.row(BEGAN, conversation.key) or {"turns": 0, "at": None}
 
 
-def cited(row: Row) -> str:
+def turn_reference(row: Row) -> str:
     """Return how a memory names a turn among its `sources`: `turn:client/conversation/number`; what a tool printed is
     `tool:…`, so that it is known where such a memory comes from.
     """
     return f"{'tool' if row['role'] == 'tool' else 'turn'}:{row['client']}/{row['conversation']}/{row['number']}"
 
 
-async def find(tx: Transaction, words: str, *, limit: int, latest: int | None, **where: Any) -> list[Row]:
+async def find_turns(tx: Transaction, words: str, *, limit: int, latest: int | None, **where: Any) -> list[Row]:
     """Return turns with most of the words, best first; each row tells how many match in all, as `matching`.
 
     Args:

@@ -93,7 +93,7 @@ USUAL: Final[dict[str, Any]] = {
 }  # fmt: skip
 
 
-async def newest(tx: Transaction, limit: int) -> list[Row]:
+async def newest_identities(tx: Transaction, limit: int) -> list[Row]:
     """Return the newest recordings of who the assistant is, each with `recordings`, how many there are in all."""
     return await tx.rows(IDENTITIES, {"limit": limit})
 
@@ -104,7 +104,7 @@ async def record(tx: Transaction, given: Mapping[str, Any], *, session_id: str |
     Returns the names of those that differ from it; when none does, nothing is recorded.
     """
     await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.IDENTITY})
-    before = next(iter(await newest(tx, 1)), dict.fromkeys(ASPECTS))
+    before = next(iter(await newest_identities(tx, 1)), dict.fromkeys(ASPECTS))
     after = {name: given[name] if name in given else before[name] for name in ASPECTS}
     changed = [name for name in ASPECTS if not same_json(before[name], after[name])]
     if changed:
@@ -177,12 +177,12 @@ async def believe(
         Conflict: the text is that of another belief.
     """
     await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.IDENTITY})
-    there = await _there(tx, id_, given.get("belief"))
+    there = await _same_belief(tx, id_, given.get("belief"))
     if there is None:
         if given.get("belief") is None:
             raise InvalidInput("Give a belief in words, or the id of a recorded one.")
         key = uuid7()
-        await tx.run(ADD_BELIEF, _columns(key, merge_patch(USUAL, dict(given))))
+        await tx.run(ADD_BELIEF, _belief_columns(key, merge_patch(USUAL, dict(given))))
         await _weigh(tx, key, evidence, withdrawn)
         return key, True, []
     given = dict(given)
@@ -194,11 +194,11 @@ async def believe(
     if await _weigh(tx, there["id"], evidence, withdrawn):
         changed.append("evidence")
     if changed:
-        await tx.run(SET_BELIEF, _columns(there["id"], after))
+        await tx.run(SET_BELIEF, _belief_columns(there["id"], after))
     return there["id"], False, changed
 
 
-async def _there(tx: Transaction, id_: str | None, text: str | None) -> Row | None:
+async def _same_belief(tx: Transaction, id_: str | None, text: str | None) -> Row | None:
     """Return the belief with this id, or without one the belief in the same words; refuse the words of another."""
     there = None if id_ is None else await belief(tx, id_)
     twin = None if text is None else await tx.row(FIND_TWIN, {"hash": belief_hash(text)})
@@ -207,7 +207,7 @@ async def _there(tx: Transaction, id_: str | None, text: str | None) -> Row | No
     return there or twin
 
 
-def _columns(id_: UUID, values: Mapping[str, Any]) -> dict[str, Any]:
+def _belief_columns(id_: UUID, values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         **values,
         "id": id_,

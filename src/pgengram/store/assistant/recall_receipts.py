@@ -69,7 +69,7 @@ async def given(tx: Transaction, client: str, conversation: str) -> set[tuple[UU
     return {(row["memory_id"], row["version"]) for row in rows}
 
 
-async def add(tx: Transaction, receipts: Sequence[Receipt], **about: Any) -> None:
+async def add_receipts(tx: Transaction, receipts: Sequence[Receipt], **about: Any) -> None:
     """Log what is put before the model at one moment.
 
     Args:
@@ -83,11 +83,13 @@ async def add(tx: Transaction, receipts: Sequence[Receipt], **about: Any) -> Non
     await tx.run(ADD, {**about, "receipts": Jsonb(rows)})
 
 
-async def listed(tx: Transaction, *, conversation: str | None, limit: int, offset: int = 0, chars: int) -> list[Row]:
+async def list_receipts(
+    tx: Transaction, *, conversation: str | None, limit: int, offset: int = 0, chars: int
+) -> list[Row]:
     """Return receipts, the latest first, each with the memory's text and whether it was read or changed since."""
     return await tx.rows(LIST, {"conversation": conversation, "limit": limit, "offset": offset, "chars": chars})
 
 
-async def forget_old(tx: Transaction, keep_days: int) -> None:
+async def remove_old_receipts(tx: Transaction, keep_days: int) -> None:
     """Take away receipts that were kept as long as turns are, and the oldest of more than `MOST`."""
     await tx.run(FORGET_OLD, {"keep_days": keep_days, "most": MOST - 1})

@@ -198,21 +198,23 @@ class Known:
     kept_from: datetime | None = None
 
 
-def name_of(conversation: Conversation) -> Name:
+def conversation_name(conversation: Conversation) -> Name:
     """Return what tells a conversation apart within a namespace."""
     return conversation.client, conversation.id
 
 
-def digest_of(text: str) -> str:
+def text_digest(text: str) -> str:
     """Return the MD5 of a text as PostgreSQL has it."""
     return md5(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()
 
 
-def about(said: Iterable[Said]) -> dict[Name, dict[str, Any]]:
+def about_conversations(said: Iterable[Said]) -> dict[Name, dict[str, Any]]:
     """Return what turns say of their conversations: when each began, at the latest, and when it goes on, at least."""
     rows: dict[Name, dict[str, Any]] = {}
     for one, turn in said:
-        row = rows.setdefault(name_of(one), {**one.key, "at": turn.time, "as_of": one.as_of, "began_at": one.began_at})
+        row = rows.setdefault(
+            conversation_name(one), {**one.key, "at": turn.time, "as_of": one.as_of, "began_at": one.began_at}
+        )
         row |= {name: row.get(name) or getattr(one, name) for name in ("project", "title", "forked_from")}
         row["at"] = max(row["at"], turn.time)
         row["as_of"] = max(filter(None, (row["as_of"], one.as_of)), default=None)
@@ -221,7 +223,7 @@ def about(said: Iterable[Said]) -> dict[Name, dict[str, Any]]:
     return rows
 
 
-async def lock(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None:
+async def lock_conversations(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None:
     """Note the conversations, and wait for whoever brings turns of one of them.
 
     Args:
@@ -231,31 +233,31 @@ async def lock(tx: Transaction, said: Iterable[Said], *, imported: bool) -> None
     """
     rows = [
         {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
-        for row in about(said).values()
+        for row in about_conversations(said).values()
     ]
     await tx.run(LOCK, {"conversations": Jsonb(rows), "imported": imported})
 
 
-async def known(tx: Transaction, names: Iterable[Name]) -> dict[Name, Known]:
+async def known_conversations(tx: Transaction, names: Iterable[Name]) -> dict[Name, Known]:
     """Return what is known of conversations."""
-    rows = await tx.rows(FIND_CONVERSATIONS, {"conversations": _named(names)})
+    rows = await tx.rows(FIND_CONVERSATIONS, {"conversations": _names_json(names)})
     return {(row["client"], row["conversation"]): Known(row["began_at"], row["kept_from"]) for row in rows}
 
 
 async def by_key(tx: Transaction, keys: Iterable[tuple[str, int]]) -> list[Fact]:
     """Return what every conversation of a client has of the turns with these keys."""
     rows = [{"client": client, "key": key} for client, key in keys]
-    return [_fact(row) for row in await tx.rows(FIND_BY_KEY, {"turns": Jsonb(rows)})]
+    return [_turn_fact(row) for row in await tx.rows(FIND_BY_KEY, {"turns": Jsonb(rows)})]
 
 
 async def of_conversations(tx: Transaction, names: Iterable[Name]) -> list[Fact]:
     """Return all that conversations have."""
-    return [_fact(row) for row in await tx.rows(FIND_OF_CONVERSATIONS, {"conversations": _named(names)})]
+    return [_turn_fact(row) for row in await tx.rows(FIND_OF_CONVERSATIONS, {"conversations": _names_json(names)})]
 
 
 async def family(tx: Transaction, names: Iterable[Name]) -> dict[Name, Name]:
     """Return each fork that is related to these conversations, with what it was forked from."""
-    rows = await tx.rows(FIND_FAMILY, {"conversations": _named(names)})
+    rows = await tx.rows(FIND_FAMILY, {"conversations": _names_json(names)})
     return {(row["client"], row["conversation"]): (row["client"], row["forked_from"]) for row in rows}
 
 
@@ -270,7 +272,7 @@ async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tup
     """
     rows = [
         {**one.key, "place": place, "number": turn.number, "role": turn.role, "time": turn.time.isoformat(),
-         "digest": digest_of(turn.text)}
+         "digest": text_digest(turn.text)}
         for place, (one, turn) in said
     ]  # fmt: skip
     return (
@@ -278,13 +280,13 @@ async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tup
     )
 
 
-async def text_of(tx: Transaction, fact: Fact) -> tuple[str, str | None]:
+async def turn_text(tx: Transaction, fact: Fact) -> tuple[str, str | None]:
     """Return the text of a turn that is stored, and its project."""
     row = await tx.row(FIND_TEXT, {"client": fact.name[0], "conversation": fact.name[1], "number": fact.number})
     return (str(row["text"]), row["project"]) if row else ("", None)
 
 
-async def add(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
+async def add_turns(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
     """Store new turns, each under its own number, or where another has that, behind the last one; return the numbers.
 
     Args:
@@ -311,13 +313,13 @@ async def add(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
     return [row["number"] for row in rows]
 
 
-def row_of(conversation: Conversation, turn: Turn) -> dict[str, Any]:
+def turn_row(conversation: Conversation, turn: Turn) -> dict[str, Any]:
     """Return a turn as a row."""
     return {**conversation.key, "number": turn.number, "role": turn.role, "text": turn.text, "project": conversation.project,
             "time": turn.time.isoformat(), "source_key": turn.key}  # fmt: skip
 
 
-async def renew(tx: Transaction, facts: Iterable[Fact]) -> None:
+async def renew_turns(tx: Transaction, facts: Iterable[Fact]) -> None:
     """Let turns that are stored have what is known of them now."""
     await _each(tx, RENEW, [fact.row for fact in facts])
 
@@ -327,7 +329,7 @@ async def grow(tx: Transaction, texts: Iterable[tuple[Fact, str]]) -> None:
     await _each(tx, GROW, [{**fact.row, "text": text} for fact, text in texts])
 
 
-async def remove(tx: Transaction, numbers: Iterable[tuple[Name, int]]) -> None:
+async def remove_turns(tx: Transaction, numbers: Iterable[tuple[Name, int]]) -> None:
     """Take turns away."""
     await _each(
         tx, REMOVE, [{"client": client, "conversation": id_, "number": number} for (client, id_), number in numbers]
@@ -351,12 +353,12 @@ async def _each(tx: Transaction, statement: str, rows: Sequence[Mapping[str, Any
         await tx.run(statement, {"turns": Jsonb(list(rows))})
 
 
-def _fact(row: Mapping[str, Any]) -> Fact:
+def _turn_fact(row: Mapping[str, Any]) -> Fact:
     return Fact(
         (row["client"], row["conversation"]), row["source_key"], row["digest"], row["role"], row["number"], row["time"],
         row["as_of"], row["withdrawn"], row["copy_of"], row["stored"],
     )  # fmt: skip
 
 
-def _named(names: Iterable[Name]) -> Jsonb:
+def _names_json(names: Iterable[Name]) -> Jsonb:
     return Jsonb([{"client": client, "conversation": id_} for client, id_ in names])

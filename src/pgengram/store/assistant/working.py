@@ -24,8 +24,8 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, merging, searchable
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.deletion import erase
-from pgengram.views import moment
+from pgengram.store.memory.deletion import erase_memories
+from pgengram.views import as_text
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -174,16 +174,16 @@ async def hold(
         await tx.run(HOLD, {**given, "id": outcome.id})
         return outcome.id, True
     id_: UUID = there["id"]
-    before = (await read(tx, [id_]))[id_]
+    before = (await read_working(tx, [id_]))[id_]
     await tx.run(
         s.ADD_TAGS, {"id": id_, "tags": merging.united_tags(before["tags"], draft.tags)[len(before["tags"]) :]}
     )
     longer = await tx.row(HOLD_LONGER, {**given, "id": id_, "importance": draft.row["importance"]})
-    after = (await read(tx, [id_]))[id_]
+    after = (await read_working(tx, [id_]))[id_]
     if after["tags"] != before["tags"]:
         await searchable.set_words(tx, [after])
     names = ("expires_at", "importance", "tags", "promote", "context")
-    differences = {name: [moment(before[name]), moment(after[name])] for name in names if before[name] != after[name]}
+    differences = {name: [as_text(before[name]), as_text(after[name])] for name in names if before[name] != after[name]}
     if longer is not None:
         await memories.add_history(
             tx, id_, longer["version"], "update", changes=differences, session_id=draft.row["session_id"]
@@ -191,10 +191,10 @@ async def hold(
     return id_, False
 
 
-async def read(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Row]:
+async def read_working(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, Row]:
     """Return those memories that are working ones whole, with promote, context and seconds_left, in the order given."""
     held = {row["id"]: row for row in await tx.rows(READ_HELD, {"ids": list(ids)})}
-    rows = await memories.read(tx, list(held), None)
+    rows = await memories.read_memories(tx, list(held), None)
     return {id_: {**rows[id_], **held[id_]} for id_ in ids if id_ in rows}
 
 
@@ -244,11 +244,11 @@ async def _clear_some(store: Store, grace_s: float) -> list[Cleared]:
 async def _clear(tx: Transaction, grace_s: float) -> list[Cleared]:
     kept = {"importance": WORTH_KEEPING, "reads": READS_WORTH_KEEPING}
     over = await tx.rows(OVER, {**kept, "grace_s": grace_s, "limit": BATCH})
-    rows = await read(tx, [row["id"] for row in over])
+    rows = await read_working(tx, [row["id"] for row in over])
     gone = [row["id"] for row in over if not row["keep"]]
     kept_as = {row["id"]: await _keep(tx, rows[row["id"]]) for row in over if row["keep"]}
     if gone:
-        await erase(tx, gone, session_id=None)
+        await erase_memories(tx, gone, session_id=None)
     await clusters.assign(tx, [id_ for id_, now in kept_as.items() if now == id_])
     return [Cleared(row, kept_as.get(id_)) for id_, row in rows.items()]
 
@@ -266,7 +266,7 @@ async def _keep(tx: Transaction, row: Row) -> UUID:
     }
     twin: UUID | None = kept["twin"]
     if twin is None:
-        await searchable.set_words(tx, [(await memories.read(tx, [id_], None))[id_]])
+        await searchable.set_words(tx, [(await memories.read_memories(tx, [id_], None))[id_]])
     else:
         changes["replaced_by"] = [None, [str(twin)]]
         confirmed = await tx.row(CONFIRM, {"id": twin})

@@ -132,17 +132,17 @@ class Status:
     alone: list[Alone] = field(default_factory=list)
 
 
-async def status(url: str) -> Status:
+async def cluster_status(url: str) -> Status:
     """Look at the cluster, and ask every shard whether row-level security is in force.
 
     Raises:
         NotReady: this database has no Citus, or cannot be reached.
     """
     async with _coordinator(url) as connection:
-        return await _status(connection)
+        return await _read_status(connection)
 
 
-async def init(url: str, shards: int = SHARDS) -> Status:
+async def distribute_tables(url: str, shards: int = SHARDS) -> Status:
     """Distribute every namespace table by its namespace, and have the others on every machine; moves the rows that are
     there.
 
@@ -166,7 +166,7 @@ async def init(url: str, shards: int = SHARDS) -> Status:
             await connection.execute(locks.WAIT, {"key": locks.MIGRATION})
             await _distribute(connection, shards)
         await _let_role_travel(connection)
-        return await _status(connection)
+        return await _read_status(connection)
 
 
 async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: tuple[str, int] | None = None) -> Status:
@@ -196,7 +196,7 @@ async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: t
         await connection.execute("SELECT citus_add_node(%(host)s, %(port)s)", {"host": host, "port": port})
         if await _of_type(connection, "reference"):
             await connection.execute("SELECT replicate_reference_tables(%(mode)s)", {"mode": MODE})
-        return await _status(connection)
+        return await _read_status(connection)
 
 
 async def rebalance(url: str) -> Status:
@@ -215,7 +215,7 @@ async def rebalance(url: str) -> Status:
             {"mode": MODE},
         )
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
-        return await _status(connection)
+        return await _read_status(connection)
 
 
 async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None) -> Status:
@@ -236,20 +236,20 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
     """
     async with _coordinator(url) as connection:
         await _expect_movable(connection)
-        found = await _row(connection, FIND_NAMESPACE, {"name": namespace})
+        found = await _fetch_one(connection, FIND_NAMESPACE, {"name": namespace})
         if found is None:
             raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are case-sensitive.")
-        before = await _status(connection)
-        target = _target(before, node)
+        before = await _read_status(connection)
+        target = _target_node(before, node)
         if not any(alone.namespace == namespace for alone in before.alone):
             await connection.execute(
                 "SELECT isolate_tenant_to_new_shard('memories', %(id)s, 'CASCADE', shard_transfer_mode => %(mode)s)",
                 {"id": found["id"], "mode": MODE},
             )
-        if shard := await _row(connection, SHARD_OF, {"namespace_id": found["id"]}):
+        if shard := await _fetch_one(connection, SHARD_OF, {"namespace_id": found["id"]}):
             await _move(connection, shard, target or _emptiest(before, shard))
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
-        return await _status(connection)
+        return await _read_status(connection)
 
 
 def _emptiest(status: Status, shard: dict[str, Any]) -> Node | None:
@@ -270,7 +270,7 @@ async def _move(
     )
 
 
-def _target(status: Status, node: tuple[str, int] | None) -> Node | None:
+def _target_node(status: Status, node: tuple[str, int] | None) -> Node | None:
     if node is None:
         return None
     for known in status.nodes:
@@ -305,8 +305,8 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
 
 async def _not_in_place(connection: psycopg.AsyncConnection[dict[str, Any]]) -> tuple[list[str], list[str]]:
     """Return the tables that are still to be distributed, and those still to be copied to every machine."""
-    owned, lookups = _tables()
-    known = {row["name"]: row["type"] for row in await _rows(connection, KNOWN_TABLES)}
+    owned, lookups = _distributed_tables()
+    known = {row["name"]: row["type"] for row in await _fetch_all(connection, KNOWN_TABLES)}
     return (
         [name for name in owned if known.get(name) != "distributed"],
         [name for name in lookups if known.get(name) != "reference"],
@@ -315,7 +315,7 @@ async def _not_in_place(connection: psycopg.AsyncConnection[dict[str, Any]]) -> 
 
 async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
     """Have the vector indexes rebuilt later: on shards, which are empty at first, they would learn nothing."""
-    for row in await _rows(connection, VECTOR_INDEXES):
+    for row in await _fetch_all(connection, VECTOR_INDEXES):
         await connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(row["name"])))
     await connection.execute(BUILD_ANEW)
 
@@ -327,7 +327,7 @@ async def _without_foreign_keys(
     """Run a block while no foreign key leads from or to `tables`: none may lead to a distributed table from another
     sort.
     """
-    keys = await _rows(connection, FOREIGN_KEYS, {"tables": tables})
+    keys = await _fetch_all(connection, FOREIGN_KEYS, {"tables": tables})
     for key in keys:
         named = [sql.Identifier(key["table"]), sql.Identifier(key["name"])]
         await connection.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(*named))
@@ -353,7 +353,7 @@ async def _deal(connection: psycopg.AsyncConnection[dict[str, Any]], tables: lis
         await connection.execute(sql.SQL("ALTER TABLE {} FORCE ROW LEVEL SECURITY").format(sql.Identifier(name)))
 
 
-def _tables() -> tuple[list[str], list[str]]:
+def _distributed_tables() -> tuple[list[str], list[str]]:
     """Return the namespace tables, `memories` first, and those that every machine needs, each after those that it
     points at.
 
@@ -371,8 +371,8 @@ async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) 
     """Let the coordinator come to the workers as the application's role, as it does for whatever a namespace's
     transaction asks.
     """
-    role = await _row(connection, ROLE, {"role": APP_ROLE})
-    login = await _row(connection, WHO_AM_I, {"role": APP_ROLE})
+    role = await _fetch_one(connection, ROLE, {"role": APP_ROLE})
+    login = await _fetch_one(connection, WHO_AM_I, {"role": APP_ROLE})
     if role is None or login is None or not login["member"]:
         return  # row-level security holds the login itself, which travels as it is
     if not role["may_log_in"]:
@@ -384,13 +384,13 @@ async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) 
         )  # subject to row-level security: none, from every shard
 
 
-async def _status(connection: psycopg.AsyncConnection[dict[str, Any]]) -> Status:
-    owned, _ = _tables()
+async def _read_status(connection: psycopg.AsyncConnection[dict[str, Any]]) -> Status:
+    owned, _ = _distributed_tables()
     missing = [name for group in await _not_in_place(connection) for name in group]
     there = "memories" not in missing
-    nodes = await _machines(connection, await _rows(connection, PLACEMENTS) if there else [])
-    alone = await _rows(connection, ALONE) if there else []
-    version = await _row(connection, VERSION)
+    nodes = await _machines(connection, await _fetch_all(connection, PLACEMENTS) if there else [])
+    alone = await _fetch_all(connection, ALONE) if there else []
+    version = await _fetch_one(connection, VERSION)
     return Status(
         citus=version["version"] if version else "none",
         distributed=not missing,
@@ -416,16 +416,16 @@ async def _machines(
 
 async def _secured(connection: psycopg.AsyncConnection[dict[str, Any]], tables: Sequence[str]) -> bool | None:
     """Return whether row-level security is in force on every shard of these tables; None without any."""
-    found = [await _row(connection, ROW_LEVEL_SECURITY, {"table": name}) for name in tables]
+    found = [await _fetch_one(connection, ROW_LEVEL_SECURITY, {"table": name}) for name in tables]
     return all(row is not None and row["open"] == 0 for row in found) if found else None
 
 
 async def _nodes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[Node]:
-    return [Node(**row) for row in await _rows(connection, NODES)]
+    return [Node(**row) for row in await _fetch_all(connection, NODES)]
 
 
 async def _of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: str) -> list[str]:
-    return [row["name"] for row in await _rows(connection, KNOWN_TABLES) if row["type"] == type_]
+    return [row["name"] for row in await _fetch_all(connection, KNOWN_TABLES) if row["type"] == type_]
 
 
 async def _expect_movable(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
@@ -434,7 +434,7 @@ async def _expect_movable(connection: psycopg.AsyncConnection[dict[str, Any]]) -
     """
     if "memories" not in await _of_type(connection, "distributed"):
         raise Conflict("Nothing is distributed yet.", "Run `pgengram citus init` first.")
-    if any(row["result"] != "t" for row in await _rows(connection, SEES_ALL)):
+    if any(row["result"] != "t" for row in await _fetch_all(connection, SEES_ALL)):
         raise NotReady(
             "Row-level security applies to this login, so not all rows would be moved.",
             "Nothing was moved. Run this as a superuser, or as the owner of the database with BYPASSRLS on every "
@@ -442,13 +442,13 @@ async def _expect_movable(connection: psycopg.AsyncConnection[dict[str, Any]]) -
         )
 
 
-async def _rows(
+async def _fetch_all(
     connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
 ) -> list[dict[str, Any]]:
     return await (await connection.execute(statement, given)).fetchall()
 
 
-async def _row(
+async def _fetch_one(
     connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
 ) -> dict[str, Any] | None:
     return await (await connection.execute(statement, given)).fetchone()

@@ -44,7 +44,7 @@ class Piece:
     lists: int
 
 
-async def count(connection: psycopg.AsyncConnection[Any]) -> int:
+async def shard_count(connection: psycopg.AsyncConnection[Any]) -> int:
     """Return how many shards the vectors are dealt into."""
     row = await (await connection.execute(COUNT_PIECES)).fetchone()
     return int(row[0]) if row else 0
@@ -67,7 +67,7 @@ async def pieces(connection: psycopg.AsyncConnection[Any], index: str) -> list[P
     return found
 
 
-async def rebuild(connection: psycopg.AsyncConnection[Any], piece: Piece, lists: int) -> None:
+async def rebuild_shard(connection: psycopg.AsyncConnection[Any], piece: Piece, lists: int) -> None:
     """Build one shard's index again beside the old one, with so many lists; none for an index that has none.
 
     Raises:

@@ -226,7 +226,7 @@ ORDER BY lately.recent_activations DESC, lately.last_activated_at DESC, c.id DES
 SINCE: Final = "SELECT now() - make_interval(days => %(days)s) AS since"
 
 
-async def add(tx: Transaction, fields: dict[str, Any]) -> UUID:
+async def add_cluster(tx: Transaction, fields: dict[str, Any]) -> UUID:
     """Make a cluster without members from its columns, and return its key."""
     id_ = uuid7()
     signature = fields["emotional_signature"]
@@ -234,7 +234,7 @@ async def add(tx: Transaction, fields: dict[str, Any]) -> UUID:
     return id_
 
 
-async def change(tx: Transaction, id_: UUID, fields: dict[str, Any]) -> None:
+async def change_cluster(tx: Transaction, id_: UUID, fields: dict[str, Any]) -> None:
     """Set columns of a cluster; their names come from our own request, never from a caller."""
     values = dict(fields)
     if values.get("emotional_signature") is not None:
@@ -251,7 +251,7 @@ async def drop(tx: Transaction, id_: UUID) -> None:
     await tx.run(DROP, {"id": id_})
 
 
-async def resolve(tx: Transaction, given: str) -> list[UUID]:
+async def resolve_clusters(tx: Transaction, given: str) -> list[UUID]:
     """Return the clusters that an id or the end of one may mean."""
     digits = given.replace("-", "").lower()
     return [row["id"] for row in await tx.rows(FIND_BY_END, {"digits": digits})]
@@ -274,7 +274,7 @@ async def take(tx: Transaction, id_: UUID, memories: Sequence[UUID]) -> set[UUID
 async def assign(tx: Transaction, memories: Sequence[UUID]) -> None:
     """Put new memories into the clusters they are most like, at most three each, and move those clusters' centroids."""
     if memories:
-        await renew(tx, {row["cluster_id"] for row in await tx.rows(ASSIGN, {"ids": list(memories)})})
+        await renew_centroids(tx, {row["cluster_id"] for row in await tx.rows(ASSIGN, {"ids": list(memories)})})
 
 
 async def reassign(tx: Transaction, memories: Sequence[UUID]) -> None:
@@ -284,7 +284,7 @@ async def reassign(tx: Transaction, memories: Sequence[UUID]) -> None:
     given = {"ids": list(memories)}
     touched = {row["cluster_id"] for row in await tx.rows(DROP_AUTOMATIC, given)}
     touched |= {row["cluster_id"] for row in await tx.rows(ASSIGN, given)}
-    await renew(tx, touched | await of(tx, memories))
+    await renew_centroids(tx, touched | await of(tx, memories))
 
 
 async def of(tx: Transaction, memories: Sequence[UUID]) -> set[UUID]:
@@ -294,10 +294,10 @@ async def of(tx: Transaction, memories: Sequence[UUID]) -> set[UUID]:
 
 async def renew_of(tx: Transaction, memories: Sequence[UUID]) -> None:
     """Move the centroids of the clusters of memories that were forgotten, restored or embedded again."""
-    await renew(tx, await of(tx, memories))
+    await renew_centroids(tx, await of(tx, memories))
 
 
-async def renew(tx: Transaction, ids: set[UUID], model_id: int | None = None) -> None:
+async def renew_centroids(tx: Transaction, ids: set[UUID], model_id: int | None = None) -> None:
     """Work out the centroids of clusters from their members as they are now, by the active model unless told
     another.
     """
@@ -309,10 +309,10 @@ async def renew(tx: Transaction, ids: set[UUID], model_id: int | None = None) ->
 
 async def recompute(tx: Transaction, model_id: int) -> None:
     """Work out the centroids of all clusters of the namespace again, after the store has moved to another model."""
-    await renew(tx, {row["id"] for row in await tx.rows(FIND_ALL)}, model_id)
+    await renew_centroids(tx, {row["id"] for row in await tx.rows(FIND_ALL)}, model_id)
 
 
-async def listed(
+async def list_clusters(
     tx: Transaction, *, ids: Sequence[UUID] | None, type_: str | None, sort: Sort, members: int, limit: int
 ) -> list[Row]:
     """Return clusters in the order asked for, each with how many memories it shows and its strongest ones."""
@@ -320,7 +320,7 @@ async def listed(
     return await tx.rows(LIST.format(order=ORDERS[sort]), given)
 
 
-async def counted(tx: Transaction, type_: str | None) -> int:
+async def count_clusters(tx: Transaction, type_: str | None) -> int:
     """Return how many clusters there are."""
     row = await tx.row(COUNT, {"type": type_})
     return 0 if row is None else int(row["total"])

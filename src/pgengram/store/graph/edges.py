@@ -84,7 +84,7 @@ def normalised_type(word: str) -> str:
     return type_
 
 
-async def link(
+async def store_link(
     tx: Transaction,
     from_id: UUID,
     to_id: UUID,
@@ -234,7 +234,7 @@ async def explore(tx: Transaction, starts: Sequence[UUID], walk: Walk) -> tuple[
     strongest = dict(shortest)
     frontier = dict(shortest)
     for _ in range(walk.depth):
-        steps = await tx.rows(STEP, _step(frontier, strongest, walk))
+        steps = await tx.rows(STEP, _walk_step(frontier, strongest, walk))
         paths = {row["id"]: Path((*frontier[row["came_from"]].ids, row["id"]), row["strength"]) for row in steps}
         frontier = paths
         strongest |= paths
@@ -245,7 +245,7 @@ async def explore(tx: Transaction, starts: Sequence[UUID], walk: Walk) -> tuple[
     return dict(list(shortest.items())[:most]), len(shortest) > most
 
 
-def _step(frontier: dict[UUID, Path], known: dict[UUID, Path], walk: Walk) -> dict[str, Any]:
+def _walk_step(frontier: dict[UUID, Path], known: dict[UUID, Path], walk: Walk) -> dict[str, Any]:
     return {
         "ids": list(frontier),
         "strengths": [path.strength for path in frontier.values()],

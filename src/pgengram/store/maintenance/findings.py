@@ -117,7 +117,7 @@ class Counted:
     relationships: int
 
 
-async def count(tx: Transaction, *, projects: Sequence[str] | None, tags: int) -> Counted:
+async def count_memories(tx: Transaction, *, projects: Sequence[str] | None, tags: int) -> Counted:
     """Count this namespace's memories, or those of one project.
 
     Args:
@@ -254,7 +254,7 @@ WHERE r.place <= %(limit)s ORDER BY r.finding, r.place
 """
 
 
-async def judge(
+async def count_findings(
     tx: Transaction, findings: Sequence[str], *, projects: Sequence[str] | None, stale: timedelta, limit: int
 ) -> tuple[dict[str, int], list[Row]]:
     """Return how many active memories meet each of `findings`, and the oldest of each.

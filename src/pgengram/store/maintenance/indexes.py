@@ -148,7 +148,7 @@ class IndexMaintainer:
                     await self._grown.wait()
 
 
-async def rebuild(url: str, model_id: int, dimensions: int, method: str) -> None:
+async def rebuild_index(url: str, model_id: int, dimensions: int, method: str) -> None:
     """Build an index of a model again by `method`, as soon as no other process builds one; the old one serves meanwhile.
 
     With too few vectors and no index, the method is that of the first one to come.
@@ -185,7 +185,7 @@ async def look_after(url: str, model_id: int, dimensions: int, *, builds: bool =
             return build.usable, rows
         distributed = await has_citus(connection)
         known = {"rows": rows, "first": FIRST_ANALYZE_ROWS, "distributed": distributed}
-        if await _value(connection, GROWN_SINCE_ANALYZE, known):
+        if await _fetch_value(connection, GROWN_SINCE_ANALYZE, known):
             await connection.execute(ANALYZE)
         unfit = build.usable and distributed and await _unfit(connection, model_id)
         if _is_due(build, rows) or await leftovers(connection) or unfit:
@@ -205,7 +205,7 @@ async def _renewed(url: str, model_id: int, dimensions: int, rows: int) -> Build
             await _renew(owner, build, model_id, dimensions, rows)
         await _drop_leftovers(owner, valid=True)
         for piece in await _unfit(owner, model_id) if await has_citus(owner) else []:
-            await citus_shards.rebuild(owner, piece, lists_for(piece.rows))
+            await citus_shards.rebuild_shard(owner, piece, lists_for(piece.rows))
         return await build_of(owner, model_id)
 
 
@@ -220,7 +220,7 @@ async def _owned(url: str) -> AsyncIterator[psycopg.AsyncConnection[Any] | None]
             async with pooler.alone(url, locks.INDEXES) as holder:
                 yield None if holder is None else connection
         else:
-            yield connection if await _value(connection, TRY_LOCK, {}) else None
+            yield connection if await _fetch_value(connection, TRY_LOCK, {}) else None
 
 
 @asynccontextmanager
@@ -276,7 +276,7 @@ async def drop_indexes(url: str, models: Sequence[int]) -> None:
     async with _sole(url) as connection:
         for model in models:
             for suffix in ("", "_new", "_old"):
-                await _drop(connection, f"{index_name(model)}{suffix}")
+                await _drop_index(connection, f"{index_name(model)}{suffix}")
 
 
 # Where the setting is not ours, behind a pooler, an index gets as many lists as can be made with what there is.
@@ -285,8 +285,8 @@ BUILD_MEMORY: Final = "SELECT pg_size_bytes(current_setting('maintenance_work_me
 
 async def _lists(connection: psycopg.AsyncConnection[Any], dimensions: int, rows: int) -> int:
     """Return how many lists the index of each piece gets."""
-    pieces = await citus_shards.count(connection) if await has_citus(connection) else 1
-    memory = await _value(connection, BUILD_MEMORY, {}) or LEAST_BUILD_BYTES
+    pieces = await citus_shards.shard_count(connection) if await has_citus(connection) else 1
+    memory = await _fetch_value(connection, BUILD_MEMORY, {}) or LEAST_BUILD_BYTES
     return min(lists_for(rows // max(pieces, 1)), most_lists(memory, dimensions))
 
 
@@ -301,14 +301,14 @@ async def _build(
     await _allow_memory(connection, dimensions, rows)
     lists = await _lists(connection, dimensions, rows) if method == "ivfflat" else None
     options = sql.SQL("") if lists is None else sql.SQL("WITH (lists = {})").format(sql.Literal(lists))
-    await _drop(connection, new)
+    await _drop_index(connection, new)
     await connection.execute(
         sql.SQL(
             "CREATE INDEX CONCURRENTLY {} ON memory_vectors USING {} ((embedding::halfvec({})) halfvec_cosine_ops) {} "
             "WHERE model_id = {}"
         ).format(sql.Identifier(new), sql.Identifier(method), sql.Literal(dimensions), options, sql.Literal(model_id))
     )
-    await _drop(connection, old)
+    await _drop_index(connection, old)
     noted = {"method": method, "lists": lists, "rows": rows, "model_id": model_id}
     async with connection.transaction():
         await connection.execute(SWAP_TIMEOUT)
@@ -317,14 +317,14 @@ async def _build(
         await connection.execute(_renaming(name, old))
         await connection.execute(_renaming(new, name))
         await connection.execute(NOTE_BUILD, noted)
-    await _drop(connection, old)
+    await _drop_index(connection, old)
 
 
 def _renaming(name: str, new: str) -> sql.Composed:
     return sql.SQL("ALTER INDEX IF EXISTS {} RENAME TO {}").format(sql.Identifier(name), sql.Identifier(new))
 
 
-async def _drop(connection: psycopg.AsyncConnection[Any], name: str) -> None:
+async def _drop_index(connection: psycopg.AsyncConnection[Any], name: str) -> None:
     await connection.execute(sql.SQL("DROP INDEX CONCURRENTLY IF EXISTS {}").format(sql.Identifier(name)))
 
 
@@ -332,7 +332,7 @@ async def _drop_leftovers(connection: psycopg.AsyncConnection[Any], *, valid: bo
     """Drop what broken builds have left; what is `valid` may serve searches until a model's own index is there."""
     for name, serves in await leftovers(connection):
         if valid or not serves:
-            await _drop(connection, name)
+            await _drop_index(connection, name)
 
 
 async def _allow_memory(connection: psycopg.AsyncConnection[Any], dimensions: int, rows: int) -> None:
@@ -360,12 +360,12 @@ async def measured_recall(connection: psycopg.AsyncConnection[Any], model_id: in
         await connection.execute(set_local(settings, distributed=await has_citus(connection)))
         vectors = [row[0] for row in await (await connection.execute(sample)).fetchall()]
         for vector in vectors:
-            truth = await _value(connection, exact, {"vector": vector}) or [0.0]
-            found = await _value(connection, indexed, {"vector": vector}) or []
+            truth = await _fetch_value(connection, exact, {"vector": vector}) or [0.0]
+            found = await _fetch_value(connection, indexed, {"vector": vector}) or []
             shares.append(sum(distance <= truth[-1] + ROUNDING for distance in found) / len(truth))
     return sum(shares) / len(shares) if shares else 1.0
 
 
-async def _value(connection: psycopg.AsyncConnection[Any], statement: Any, parameters: dict[str, Any]) -> Any:
+async def _fetch_value(connection: psycopg.AsyncConnection[Any], statement: Any, parameters: dict[str, Any]) -> Any:
     row = await (await connection.execute(statement, parameters)).fetchone()
     return row[0] if row else None

@@ -43,7 +43,7 @@ PATIENTLY: Final = "SELECT set_config('statement_timeout', '0', true)"
 AS_LOGIN: Final = "SELECT set_config('role', 'none', true)"
 
 
-async def find(database: Database, name: str) -> int:
+async def namespace_key(database: Database, name: str) -> int:
     """Return the key of the namespace called `name`.
 
     Raises:
@@ -62,11 +62,11 @@ async def holdings(database: Database, name: str) -> dict[str, int]:
     Raises:
         InvalidInput: there is no such namespace.
     """
-    async with database.transaction(await find(database, name), member=UPKEEP) as tx:
-        return await _counted(tx)
+    async with database.transaction(await namespace_key(database, name), member=UPKEEP) as tx:
+        return await _rows_by_table(tx)
 
 
-async def erase_namespace(database: Database, name: str, *, listed: bool = True) -> dict[str, int]:
+async def take_away_namespace(database: Database, name: str, *, listed: bool = True) -> dict[str, int]:
     """Take away a namespace with every row in every table, in one transaction; return how many there were in each.
 
     That it was erased is listed without its name, so that an older backup does not bring it back. Servers that run for
@@ -76,14 +76,14 @@ async def erase_namespace(database: Database, name: str, *, listed: bool = True)
         InvalidInput: there is no such namespace.
         DatabaseFailed: somebody stores something for this namespace all the time.
     """
-    key = await find(database, name)
+    key = await namespace_key(database, name)
     async with database.transaction(key, member=UPKEEP) as tx:
         await tx.run(PATIENTLY)
         if tx.distributed:  # each role has connections of its own to a worker, and the second would wait for the first
             await tx.run(AS_LOGIN)
         await as_login(tx, HOLD, {"id": key})
         await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.POSTINGS})  # lists of words point at no namespace
-        removed = await _counted(tx)
+        removed = await _rows_by_table(tx)
         for row in await tx.rows(OWNED):
             await tx.run(DELETE.format(sql.Identifier(row["name"])))
         for statement in (UNLIST, LIST, REMOVE) if listed else (REMOVE,):
@@ -92,7 +92,7 @@ async def erase_namespace(database: Database, name: str, *, listed: bool = True)
     return removed
 
 
-async def _counted(tx: Transaction) -> dict[str, int]:
+async def _rows_by_table(tx: Transaction) -> dict[str, int]:
     counts: dict[str, int] = {}
     for row in await tx.rows(OWNED):
         counted = await tx.row(COUNT.format(sql.Identifier(row["name"])))
@@ -148,7 +148,7 @@ MOST_SWITCHES: Final = 128  # 2 GB of log at the usual size of a file
 MOST_ROUNDS: Final = 10  # until the server has heard of a setting
 
 
-async def scrub(database: Database, report: Report) -> Scrubbed:
+async def scrub_files(database: Database, report: Report) -> Scrubbed:
     """Clear the files of the database of rows that are there no more: tables, indexes, statistics and write-ahead log.
 
     Each table is locked while it is rewritten; calls wait for it, or say that the database is busy. The log is
@@ -161,8 +161,8 @@ async def scrub(database: Database, report: Report) -> Scrubbed:
     scrubbed = Scrubbed()
     async with database.as_login() as connection:
         await connection.commit()  # each of these is a transaction of its own
-        superuser = bool((await _one(connection, MAY_ALL))["yes"])
-        for name in [row["name"] for row in await _all(connection, TABLES)]:
+        superuser = bool((await _fetch_row(connection, MAY_ALL))["yes"])
+        for name in [row["name"] for row in await _fetch_rows(connection, TABLES)]:
             await report(f"Rewriting {name}")
             await connection.execute(REWRITE.format(sql.SQL(name)))
             scrubbed.tables += 1
@@ -198,8 +198,8 @@ async def _recycle_log(connection: psycopg.AsyncConnection[Row]) -> tuple[int, b
 
     The server hears of the setting a moment later, and a checkpoint before that lays old files by: then once more.
     """
-    before = {row["name"] for row in await _all(connection, SEGMENTS)}
-    recycles = await _one(connection, RECYCLES)
+    before = {row["name"] for row in await _fetch_rows(connection, SEGMENTS)}
+    recycles = await _fetch_row(connection, RECYCLES)
     await _set_recycling(connection, sql.SQL("ALTER SYSTEM SET wal_recycle = off"))
     try:
         for _ in range(MOST_ROUNDS):
@@ -230,8 +230,8 @@ async def _overwrite_laid_by(connection: psycopg.AsyncConnection[Row]) -> None:
 
 async def _laid_by(connection: psycopg.AsyncConnection[Row]) -> bool:
     """Whether there are files of the log that are not yet written."""
-    current = (await _one(connection, CURRENT))["name"]
-    return any(row["name"] > current for row in await _all(connection, SEGMENTS))
+    current = (await _fetch_row(connection, CURRENT))["name"]
+    return any(row["name"] > current for row in await _fetch_rows(connection, SEGMENTS))
 
 
 async def _set_recycling(connection: psycopg.AsyncConnection[Row], statement: sql.SQL) -> None:
@@ -239,9 +239,9 @@ async def _set_recycling(connection: psycopg.AsyncConnection[Row], statement: sq
     await connection.execute("SELECT pg_reload_conf()")
 
 
-async def _all(connection: psycopg.AsyncConnection[Row], statement: str) -> list[Row]:
+async def _fetch_rows(connection: psycopg.AsyncConnection[Row], statement: str) -> list[Row]:
     return await (await connection.execute(statement)).fetchall()
 
 
-async def _one(connection: psycopg.AsyncConnection[Row], statement: str) -> Row:
-    return (await _all(connection, statement))[0]
+async def _fetch_row(connection: psycopg.AsyncConnection[Row], statement: str) -> Row:
+    return (await _fetch_rows(connection, statement))[0]

@@ -126,7 +126,7 @@ async def progress(database: Database) -> Progress | None:
     filling = await model_of_state(database, "filling")
     if filling is None:
         return None
-    done, total = await _counted(database, filling.id)
+    done, total = await _progress(database, filling.id)
     return Progress("embedding", filling.name, done, total)
 
 
@@ -139,12 +139,12 @@ async def cancel(database: Database) -> str | None:
             await connection.execute(SET_STATE, {"id": row["id"], "state": "retired"})
     if row is None:
         return None
-    async with _alone(database, CANCEL_WAIT_S), await pooler.connect(database.url) as maintenance_login:
+    async with _only_mover(database, CANCEL_WAIT_S), await pooler.connect(database.url) as maintenance_login:
         await _remove_retired(database, maintenance_login)
     return str(row["name"])
 
 
-async def move(database: Database, embedder: Embedder, setting: str, report: Report) -> Moved:
+async def reembed_store(database: Database, embedder: Embedder, setting: str, report: Report) -> Moved:
     """Give every memory vectors of `embedder`'s model, and make it the store's active one.
 
     Where it is the active one already, memories without its vectors get some. Vectors of retired models are
@@ -160,8 +160,11 @@ async def move(database: Database, embedder: Embedder, setting: str, report: Rep
         Conflict: another process moves the store, it is on its way to another model, or the move was cancelled.
         EmbeddingFailed: a text could not be embedded; what was made is kept, and the next run goes on.
     """
-    async with _alone(database, MOVE_LOCK_WAIT_S) as holder, await pooler.connect(database.url) as maintenance_login:
-        model = await _begun(database, embedder.name, await embedder.dimensions(), setting)
+    async with (
+        _only_mover(database, MOVE_LOCK_WAIT_S) as holder,
+        await pooler.connect(database.url) as maintenance_login,
+    ):
+        model = await _model_to_fill(database, embedder.name, await embedder.dimensions(), setting)
         moving = _Move(database, embedder, model, report)
         await moving.fill()
         switched = model.state == "filling"
@@ -175,7 +178,7 @@ async def move(database: Database, embedder: Embedder, setting: str, report: Rep
         return Moved(model.name, moving.embedded, switched, removed)
 
 
-async def _begun(database: Database, name: str, dimensions: int, setting: str) -> StoredModel:
+async def _model_to_fill(database: Database, name: str, dimensions: int, setting: str) -> StoredModel:
     """Return the model to be filled, marked so; a store without an active model takes it as such at once."""
     async with database.as_login() as connection:
         await connection.execute(locks.WAIT, {"key": locks.MODELS})
@@ -214,7 +217,7 @@ class _Move:
 
     async def fill(self) -> None:
         """Embed whatever has no vector of the model, until there is nothing more to be seen."""
-        self._done, self._total = await _counted(self._database, self._model.id)
+        self._done, self._total = await _progress(self._database, self._model.id)
         self.report("embedding")
         made = -1
         while made != self.embedded:  # memories that came or changed meanwhile are the next round's
@@ -333,7 +336,7 @@ class _Move:
 
 
 @asynccontextmanager
-async def _alone(database: Database, wait_s: float) -> AsyncIterator[int]:
+async def _only_mover(database: Database, wait_s: float) -> AsyncIterator[int]:
     """Be the only one to move this store for as long as a block runs; yield the process of PostgreSQL's that says
     so.
     """
@@ -351,7 +354,7 @@ async def _namespaces(database: Database) -> list[int]:
         return [row["id"] for row in await (await connection.execute(FIND_NAMESPACES)).fetchall()]
 
 
-async def _counted(database: Database, model_id: int) -> tuple[int, int]:
+async def _progress(database: Database, model_id: int) -> tuple[int, int]:
     """Return how many memories have vectors of the model, and how many there are."""
     done = total = 0
     for namespace_id in await _namespaces(database):

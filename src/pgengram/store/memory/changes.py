@@ -14,14 +14,14 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS, split_metadata
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.inputs import Change, NewMemory, checked
+from pgengram.inputs import Change, NewMemory, validated
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
 from pgengram.text.turn_features import TURN
-from pgengram.views import moment
+from pgengram.views import as_text
 
 BASE: Final = (
     "content", "kind", "emotion", "confidence", "occurred_at", "expires_at", "last_confirmed_at", "pinned", "status",
@@ -61,19 +61,19 @@ def plan(row: Row, change: Change) -> Plan:
         Conflict: the memory's status does not lead to the one that is wanted.
     """
     made = Plan()
-    wanted = _wanted(change)
+    wanted = _wanted_values(change)
     _plan_metadata(made, row, change, wanted)
     _plan_outcome(made, row, change)
     _check_status(row["status"], wanted.get("status"))
     for name in BASE:
         if name in wanted and wanted[name] != row[name]:
-            note(made, name, row[name], wanted[name])
+            note_field(made, name, row[name], wanted[name])
             made.base[name] = Jsonb(wanted[name]) if name == "sources" and wanted[name] else wanted[name]
     if "importance" in wanted and wanted["importance"] != row["importance"]:
-        note(made, "importance", row["importance"], wanted["importance"])
+        note_field(made, "importance", row["importance"], wanted["importance"])
         made.importance = wanted["importance"]
     if (tags := _tags_after(row, change, wanted)) != row["tags"]:
-        note(made, "tags", row["tags"], tags)
+        note_field(made, "tags", row["tags"], tags)
         made.tags = tags
     _plan_status(made, row)
     _plan_confirmation(made, row, change)
@@ -81,7 +81,7 @@ def plan(row: Row, change: Change) -> Plan:
     return made
 
 
-def _wanted(change: Change) -> dict[str, Any]:
+def _wanted_values(change: Change) -> dict[str, Any]:
     """Return the values that fields shall have."""
     wanted = dict.fromkeys(change.clear) | change.given
     if change.sources is not None:
@@ -97,7 +97,7 @@ def _plan_confirmation(made: Plan, row: Row, change: Change) -> None:
     if not made.changes:
         made.operation = "confirm"
     now = datetime.now(UTC)
-    note(made, "last_confirmed_at", row["last_confirmed_at"], now)
+    note_field(made, "last_confirmed_at", row["last_confirmed_at"], now)
     made.base["last_confirmed_at"] = now
 
 
@@ -116,7 +116,7 @@ def _plan_status(made: Plan, row: Row) -> None:
     made.operation = "restore" if made.base["status"] == "active" else "archive"
     for name in ("valid_to", "reason", "replaced_by"):
         if row[name] is not None:
-            note(made, name, row[name], None)
+            note_field(made, name, row[name], None)
             made.base[name] = None
 
 
@@ -143,8 +143,8 @@ def _plan_metadata(made: Plan, row: Row, change: Change, wanted: dict[str, Any])
         _plan_detail(made, row, name, value)
     merged = merge_patch({} if "metadata" in change.clear else row["metadata"], extra)
     if not same_json(merged, row["metadata"]):
-        checked(NewMemory, {"content": "-", "metadata": merged})  # many small changes may add up to too much
-        note(made, "metadata", row["metadata"], merged)
+        validated(NewMemory, {"content": "-", "metadata": merged})  # many small changes may add up to too much
+        note_field(made, "metadata", row["metadata"], merged)
         made.base["metadata"] = Jsonb(merged)
     made.extra_metadata = sorted(extra)
 
@@ -170,8 +170,8 @@ def _detail_values(row: Row, known: dict[str, Any], wanted: dict[str, Any]) -> d
 def _plan_detail(made: Plan, row: Row, name: str, value: Any) -> None:
     """Set one field of the detail row, unless it says so already."""
     old, is_json = row["detail"].get(name), DETAILS[row["type"]].model_fields[name].annotation is Any
-    if not (same_json(old, value) if is_json else _same(old, value)):
-        note(made, f"detail.{name}", old, value)
+    if not (same_json(old, value) if is_json else _holds_already(old, value)):
+        note_field(made, f"detail.{name}", old, value)
         made.detail[name] = Jsonb(value) if is_json and value is not None else value
 
 
@@ -185,7 +185,7 @@ def _plan_outcome(made: Plan, row: Row, change: Change) -> None:
         raise InvalidInput(f"metadata sets {', '.join(both)}, which outcome counts.", "Give only one of them.")
     made.operation = "outcome"
     for name, value in _after_attempt(row["detail"], change).items():
-        note(made, f"detail.{name}", row["detail"][name], value)
+        note_field(made, f"detail.{name}", row["detail"][name], value)
         made.detail[name] = Jsonb(value) if name == "failure_points" else value
 
 
@@ -200,7 +200,7 @@ def _after_attempt(detail: dict[str, Any], change: Change) -> dict[str, Any]:
         points = known if isinstance(known, list) else [] if known is None else [known]
         after["failure_points"] = [*points, change.failure_point][-MAX_FAILURE_POINTS:]
     if change.duration is not None:
-        usual = None if detail["average_duration"] is None else _duration(detail["average_duration"])
+        usual = None if detail["average_duration"] is None else _interval(detail["average_duration"])
         took = timedelta(seconds=change.duration)
         after["average_duration"] = took if usual is None or not tried else usual + (took - usual) / (tried + 1)
     return after
@@ -239,19 +239,19 @@ def same_json(one: Any, other: Any) -> bool:
     return json.dumps(one, sort_keys=True) == json.dumps(other, sort_keys=True)
 
 
-def _same(old: Any, new: Any) -> bool:
+def _holds_already(old: Any, new: Any) -> bool:
     """Whether a column, as PostgreSQL writes it in JSON, holds `new` already."""
     if isinstance(old, str) and isinstance(new, datetime):
         return datetime.fromisoformat(old) == new
     if isinstance(old, str) and isinstance(new, timedelta):
-        return _duration(old) == new
+        return _interval(old) == new
     return bool(old == new)
 
 
 _INTERVAL: Final = re.compile(r"(?:(-?\d+) days? ?)?(?:([-+]?)(\d+):(\d\d):(\d\d(?:\.\d+)?))?")
 
 
-def _duration(text: str) -> timedelta | None:
+def _interval(text: str) -> timedelta | None:
     """Read what PostgreSQL writes for an interval of days and less."""
     match = _INTERVAL.fullmatch(text)
     if match is None:
@@ -261,12 +261,12 @@ def _duration(text: str) -> timedelta | None:
     return timedelta(days=int(days or 0)) + (-clock if sign == "-" else clock)
 
 
-def note(made: Plan, name: str, old: Any, new: Any) -> None:
+def note_field(made: Plan, name: str, old: Any, new: Any) -> None:
     """Note the old and the new value of a field in the plan of a change, as history shows them."""
-    made.changes[name] = [_described(moment(old)), _described(moment(new))]
+    made.changes[name] = [_history_value(as_text(old)), _history_value(as_text(new))]
 
 
-def _described(value: Any) -> Any:
+def _history_value(value: Any) -> Any:
     return [str(one) if isinstance(one, UUID) else one for one in value] if isinstance(value, list) else value
 
 
@@ -299,7 +299,7 @@ async def apply(
     if parts is not None:
         await searchable.set_vectors(tx, id_, parts, model_id)
     if SEARCHED & made.base.keys() or made.tags is not None or made.detail:
-        await searchable.set_words(tx, [(await memories.read(tx, [id_], model_id))[id_]])
+        await searchable.set_words(tx, [(await memories.read_memories(tx, [id_], model_id))[id_]])
     await memories.add_history(tx, id_, version, made.operation, changes=made.changes, session_id=session_id)
     await tx.run(s.REINFORCE, {"ids": [id_], "weight": USE_WEIGHT})
     if parts is not None:
@@ -325,11 +325,11 @@ async def _move_ends(tx: Transaction, row: Row, begins: datetime, session_id: st
     for before in await tx.rows(s.ENDED_BY, where):
         version = before["version"] + 1
         await memories.set_columns(tx, "memories", before["id"], {"valid_to": begins, "version": version})
-        changes = {"valid_to": [moment(before["valid_to"]), moment(begins)]}
+        changes = {"valid_to": [as_text(before["valid_to"]), as_text(begins)]}
         await memories.add_history(tx, before["id"], version, "update", changes=changes, session_id=session_id)
 
 
-async def forget(
+async def forget_memory(
     tx: Transaction,
     row: Row,
     *,
@@ -363,6 +363,6 @@ async def forget(
     made = Plan()
     for name, value in after.items():
         if value != row[name]:
-            note(made, name, row[name], value)
+            note_field(made, name, row[name], value)
     await memories.add_history(tx, row["id"], found["version"], "forget", changes=made.changes, session_id=session_id)
     await clusters.renew_of(tx, [row["id"]])

@@ -97,23 +97,23 @@ class Found:
         self.defects.update(defects - {"content"} if "activation" in defects else defects)
 
 
-async def look(database: Database, model_id: int | None) -> Found:
+async def find_defects(database: Database, model_id: int | None) -> Found:
     """Return what memories of all namespaces lack; without a model nobody misses vectors."""
     found = Found()
-    async for namespace_id, rows in _batches(database, model_id):
+    async for namespace_id, rows in _incomplete_batches(database, model_id):
         found.memories += len(rows)
         for _, defects in await _incomplete(database, namespace_id, rows, model_id):
             found.note(defects)
     return found
 
 
-async def complete(database: Database, model_id: int | None, embed: Embed) -> Found:
+async def complete_memories(database: Database, model_id: int | None, embed: Embed) -> Found:
     """Make incomplete memories whole, each in a transaction of its own; return what was amiss, and what is left of it.
 
     A text that was changed counts as a new version of its memory; what it said before is not known.
     """
     found = Found()
-    async for namespace_id, rows in _batches(database, model_id):
+    async for namespace_id, rows in _incomplete_batches(database, model_id):
         found.memories += len(rows)
         incomplete = await _incomplete(database, namespace_id, rows, model_id)
         for start in range(0, len(incomplete), AT_ONCE):
@@ -125,13 +125,13 @@ async def complete(database: Database, model_id: int | None, embed: Embed) -> Fo
                 found.note(defects)
                 try:
                     async with database.transaction(namespace_id, member=UPKEEP) as tx:
-                        await _complete(tx, row, defects, passages.get(row["id"]), model_id)
+                        await _complete_one(tx, row, defects, passages.get(row["id"]), model_id)
                 except Conflict as error:
                     found.left[error.message] += 1
     return found
 
 
-async def _batches(database: Database, model_id: int | None) -> AsyncIterator[tuple[int, list[Row]]]:
+async def _incomplete_batches(database: Database, model_id: int | None) -> AsyncIterator[tuple[int, list[Row]]]:
     async with database.as_login() as connection:
         namespaces = [row["id"] for row in await (await connection.execute(FIND_NAMESPACES)).fetchall()]
     for namespace_id in namespaces:
@@ -169,7 +169,7 @@ async def _has_terms(database: Database, namespace_id: int, row: Row) -> bool:
     return bool(has and has["has"])
 
 
-async def _complete(
+async def _complete_one(
     tx: Transaction, seen: Row, defects: set[str], passage: Passage | None, model_id: int | None
 ) -> None:
     """Make one memory whole, unless it was changed once more meanwhile.
@@ -185,7 +185,7 @@ async def _complete(
     if "content" in defects:
         await _follow_text(tx, row, is_new="activation" in defects)
     if {"content", "words"} & defects:
-        await searchable.set_words(tx, [(await memories.read(tx, [id_], model_id))[id_]])
+        await searchable.set_words(tx, [(await memories.read_memories(tx, [id_], model_id))[id_]])
     if "content" in defects:
         await tx.run(s.DROP_VECTORS, {"id": id_})
     if passage is not None and len(passage):

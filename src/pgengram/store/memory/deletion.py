@@ -102,7 +102,7 @@ ERASE_CITED: Final = f"DELETE {CITED.replace(', jsonb', ' USING jsonb', 1)}"
 CITATION: Final = re.compile(r"(?:turn|tool):([^/]+)/(.+)/(\d{1,9})")
 
 
-def cited(row: Row) -> list[Row]:
+def cited_turns(row: Row) -> list[Row]:
     """Return the turns of conversations that a memory names among its `sources`."""
     refs = [str(source.get("ref") or "") for source in row.get("sources") or ()]
     return [
@@ -114,11 +114,11 @@ def cited(row: Row) -> list[Row]:
 
 async def count_cited(tx: Transaction, turns: Sequence[Row]) -> int:
     """Return how many of the cited turns are there."""
-    row = await tx.row(COUNT_CITED, {"cited": _as_json(turns)}) if turns else None
+    row = await tx.row(COUNT_CITED, {"cited": _turns_json(turns)}) if turns else None
     return int(row["turns"]) if row else 0
 
 
-def _as_json(turns: Sequence[Row]) -> Jsonb:
+def _turns_json(turns: Sequence[Row]) -> Jsonb:
     return Jsonb([turn | {"memory_id": str(turn["memory_id"])} for turn in turns])
 
 
@@ -141,7 +141,7 @@ async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[st
     return {row.pop("id"): {name: int(number) for name, number in row.items() if number} for row in rows}
 
 
-async def erase(
+async def erase_memories(
     tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True, cited: Sequence[Row] = ()
 ) -> list[dict[str, Any]]:
     """Take memories away permanently, and return a receipt for each: `id`, `erased_at` and what was `removed`.
@@ -155,7 +155,7 @@ async def erase(
     named = {"ids": list(ids), "names": [str(id_) for id_ in ids], "session_id": session_id}
     removed = await belongings(tx, ids)
     if cited:
-        given = {"cited": _as_json(cited)}
+        given = {"cited": _turns_json(cited)}
         for row in await tx.rows(CITED_BY, given):
             removed[row["memory_id"]]["turns"] = int(row["turns"])
         await tx.run(ERASE_CITED, given)
@@ -169,7 +169,7 @@ async def erase(
     entries = await tx.rows(LIST_DELETED, named)
     touched = await clusters.of(tx, ids)
     await tx.run(s.ERASE, named)
-    await clusters.renew(tx, touched)
+    await clusters.renew_centroids(tx, touched)
     if listed:
         await as_login(tx, LIST, {"ids": list(ids), "namespace_id": tx.namespace_id})
     at = {row["memory_id"]: row["at"] for row in entries}

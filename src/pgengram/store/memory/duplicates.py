@@ -178,7 +178,7 @@ WHERE rank <= {ALIKE_KEPT}
 """
 
 
-def by_meaning(model: Model, way: str) -> str:
+def near_by_meaning(model: Model, way: str) -> str:
     """Return the statement that finds what is near to each of some texts by their vectors.
 
     A text is compared by its first part; of what that finds, all parts decide: each of the one's with the best of the
@@ -297,10 +297,10 @@ async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -
     ]
     least = {True: NEAR_ELSEWHERE, False: NEAR_BY_WORDS - CORRECTED_MARGIN}
     enough = [row for row in measured if row["similarity"] >= least[row["elsewhere"]]]
-    _note(by_place, sorted(enough, key=lambda row: -row["similarity"]), NEAR_BY_WORDS)
+    _note_near(by_place, sorted(enough, key=lambda row: -row["similarity"]), NEAR_BY_WORDS)
 
 
-async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Model, least: float) -> None:
+async def note_similar(tx: Transaction, candidates: Sequence[WriteCandidate], model: Model, least: float) -> None:
     """Note for each candidate which memories of its scope are near to it, active and forgotten, by one statement."""
     vectors = [(t, number, part) for t in candidates for number, part in enumerate(t.draft.parts)]
     if not vectors:
@@ -308,7 +308,7 @@ async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Mod
     way = model.way(tx.namespace_id)
     if way != "each":
         await tx.set_local(NO_SORT)
-    rows = await tx.rows(by_meaning(model, way), _asked(vectors, least))
+    rows = await tx.rows(near_by_meaning(model, way), _meaning_parameters(vectors, least))
     if way == "either":
         model.note(tx.namespace_id, rows[0]["vectors"])
     _note_found({t.place: t for t in candidates}, [row for row in rows if row["id"] is not None], least)
@@ -316,13 +316,13 @@ async def find(tx: Transaction, candidates: Sequence[WriteCandidate], model: Mod
 
 def _note_found(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:
     """Note the memories that are near, and those that are alike, for the candidates at their places."""
-    _note(candidates, [row for row in rows if not row["alike"]], least)
+    _note_near(candidates, [row for row in rows if not row["alike"]], least)
     for row in rows:
         if row["alike"]:
             candidates[row["place"]].alike.append(row)
 
 
-def _asked(vectors: Sequence[tuple[WriteCandidate, int, Any]], least: float) -> dict[str, Any]:
+def _meaning_parameters(vectors: Sequence[tuple[WriteCandidate, int, Any]], least: float) -> dict[str, Any]:
     """Return the parameters of `by_meaning` for the numbered vectors of candidates."""
     asking, numbers, parts = zip(*vectors, strict=True)
     return {
@@ -334,7 +334,7 @@ def _asked(vectors: Sequence[tuple[WriteCandidate, int, Any]], least: float) -> 
     }
 
 
-def _note(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:
+def _note_near(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least: float) -> None:
     for row in rows:
         candidate = candidates[row["place"]]
         same = bytes(row["content_hash"]) == candidate.draft.hash
@@ -388,14 +388,14 @@ def _note_earlier(
     for measure, other in found:
         if len(one.earlier) == MAX_REPORTED:
             break
-        if not _comparable(one.draft, other.draft):
+        if not _differ_in_scope(one.draft, other.draft):
             continue
         alike = measure if by_words else likeness(one.draft.parts, other.draft.parts)
         if alike >= least:
             one.earlier.append((alike, other.place, unlike(one.draft, other.draft.row)))
 
 
-def _comparable(one: Draft, other: Draft) -> bool:
+def _differ_in_scope(one: Draft, other: Draft) -> bool:
     """Whether drafts of one batch say different things in the same scope."""
     return one.hash != other.hash and all(one.row[name] == other.row[name] for name in SCOPE)
 

@@ -141,8 +141,8 @@ async def insert(
 
     With `whole` a new memory comes with its row, as `read` gives it.
     """
-    outcomes = _new(drafts, await _create(tx, drafts, model_id, whole=whole), whole=whole)
-    outcomes |= await _known(tx, [d for d in drafts if d.id not in outcomes], model_id)
+    outcomes = _new(drafts, await _create_new(tx, drafts, model_id, whole=whole), whole=whole)
+    outcomes |= await _known_for_drafts(tx, [d for d in drafts if d.id not in outcomes], model_id)
     gone = [d for d in drafts if d.id not in outcomes]  # forgotten by somebody in this very moment: stored anew
     if gone:
         again = await insert(tx, gone, model_id, whole=whole)
@@ -150,7 +150,7 @@ async def insert(
     return [outcomes[d.id] for d in drafts]
 
 
-async def _create(tx: Transaction, drafts: Sequence[Draft], model_id: int | None, *, whole: bool) -> list[Row]:
+async def _create_new(tx: Transaction, drafts: Sequence[Draft], model_id: int | None, *, whole: bool) -> list[Row]:
     """Store those drafts that no active memory says already, and return their rows."""
     given = {
         "memories": Jsonb([d.row for d in drafts]),
@@ -173,7 +173,7 @@ def _new(drafts: Sequence[Draft], stored: Sequence[Row], *, whole: bool) -> dict
     }
 
 
-async def _known(tx: Transaction, lost: Sequence[Draft], model_id: int | None) -> dict[UUID, Outcome]:
+async def _known_for_drafts(tx: Transaction, lost: Sequence[Draft], model_id: int | None) -> dict[UUID, Outcome]:
     """Return the memories that stand for drafts that were not stored, by the draft's id.
 
     A new statement sees what the winner of a race has committed meanwhile.
@@ -212,10 +212,13 @@ async def _confirm_again(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]
     stays as it is. Memories are locked in the order of their ids and their words after that, so that two batches that
     store the same again cannot wait for each other in a circle.
     """
-    before = await read(tx, [outcome.id for outcome, _ in known], model_id)
-    active, changed = _active(before), {outcome.id for outcome, d in known if _may_change(before.get(outcome.id), d)}
+    before = await read_memories(tx, [outcome.id for outcome, _ in known], model_id)
+    active, changed = (
+        _active(before),
+        {outcome.id for outcome, d in known if _storing_changes(before.get(outcome.id), d)},
+    )
     locked = {row["id"] for row in await tx.rows(s.LOCK_TWINS, {"ids": list(active), "changed": list(changed)})}
-    rows = await read(tx, list(changed), model_id) if changed else {}
+    rows = await read_memories(tx, list(changed), model_id) if changed else {}
     active -= changed - _active(rows)
     confirmed = await _confirm(tx, [(outcome, d) for outcome, d in known if outcome.id in locked & active])
     for outcome, d in known:
@@ -233,7 +236,7 @@ def _active(rows: Mapping[UUID, Row]) -> set[UUID]:
 async def _find_by_new_tags(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> None:
     tagged = [outcome.id for outcome, _ in known if "tags" in outcome.taken_over]
     if tagged:
-        await searchable.set_words(tx, [*(await read(tx, tagged, model_id)).values()])
+        await searchable.set_words(tx, [*(await read_memories(tx, tagged, model_id)).values()])
 
 
 async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
@@ -245,7 +248,7 @@ async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> d
     return {row["id"]: row["expires_at"] for row in await tx.rows(s.CONFIRM_TWINS, given)} if until else {}
 
 
-def _may_change(row: Row | None, again: Draft) -> bool:
+def _storing_changes(row: Row | None, again: Draft) -> bool:
     """Whether storing an active memory again may change more of it than when it was confirmed last."""
     if row is None or row["status"] != "active":
         return False
@@ -299,7 +302,7 @@ def refuse_forgotten(row: Row) -> None:
         )
 
 
-async def read(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:
+async def read_memories(tx: Transaction, ids: Sequence[UUID], model_id: int | None) -> dict[UUID, Row]:
     """Return the memories with these ids whole, by id."""
     return {row["id"]: row for row in await tx.rows(s.READ, {"ids": list(ids), "model_id": model_id})}
 
@@ -327,7 +330,7 @@ class Resolved:
             raise problem
 
 
-async def resolve(tx: Transaction, given: Iterable[str]) -> Resolved:
+async def resolve_ids(tx: Transaction, given: Iterable[str]) -> Resolved:
     """Return which memories are meant by ids, or by their ends or beginnings.
 
     Memories stored within a minute begin alike, so the end of an id counts first.
@@ -336,7 +339,7 @@ async def resolve(tx: Transaction, given: Iterable[str]) -> Resolved:
     there = await _find_by_digits(tx, plain.values()) if plain else []
     resolved = Resolved({}, {})
     for key, digits in plain.items():
-        ids = [id_ for id_ in there if id_.hex.endswith(digits)] or await _beginning(tx, digits)
+        ids = [id_ for id_ in there if id_.hex.endswith(digits)] or await _ids_beginning(tx, digits)
         if len(ids) == 1:
             resolved.found[key] = ids[0]
         else:
@@ -351,7 +354,7 @@ async def _find_by_digits(tx: Transaction, given: Iterable[str]) -> list[UUID]:
     return [row["id"] for row in await tx.rows(s.FIND_BY_ID, {"ids": whole, "short_ids": ends})]
 
 
-async def _beginning(tx: Transaction, digits: str) -> list[UUID]:
+async def _ids_beginning(tx: Transaction, digits: str) -> list[UUID]:
     if len(digits) >= f.ID_DIGITS:
         return []
     bounds = {"low": UUID(digits.ljust(f.ID_DIGITS, "0")), "high": UUID(digits.ljust(f.ID_DIGITS, "f"))}

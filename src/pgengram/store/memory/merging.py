@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS
-from pgengram.inputs import Change, checked
+from pgengram.inputs import Change, validated
 
 FILLED: Final = ("kind", "emotion", "source", "source_provider", "capture_mode")  # taken over where the memory has none
 # Detail that isn't united: what is counted, and what is a column of the memory.
@@ -18,7 +18,7 @@ GREATEST: Final = ("confidence", "last_confirmed_at")
 SAME_SOURCE: Final = ("kind", "ref", "label", "author", "observed_at")
 
 
-def change(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], **more: Any) -> Change:
+def merged_change(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], **more: Any) -> Change:
     """Return the change that gives the memory in `row` what `others` say besides their text.
 
     Tags, sources and metadata are united; of two values under one key the one that was confirmed last holds, two lists
@@ -39,7 +39,9 @@ def change(row: Mapping[str, Any], others: Sequence[Mapping[str, Any]], **more: 
     if metadata := _united_metadata(row, rows):
         given["metadata"] = metadata
     emptied = [name for name, value in given.items() if value is None]
-    return checked(Change, {"id": str(row["id"]), "clear": emptied} | {n: v for n, v in given.items() if v is not None})
+    return validated(
+        Change, {"id": str(row["id"]), "clear": emptied} | {n: v for n, v in given.items() if v is not None}
+    )
 
 
 def _united_columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -68,15 +70,15 @@ def united_tags(tags: Sequence[str], *others: Sequence[str]) -> list[str]:
 def united_sources(sources: Any, *others: Any) -> list[dict[str, Any]] | None:
     """Return sources and those of others, each once, as many as one memory may have; None for none."""
     united = list(sources or [])
-    known = [_identity(source) for source in united]
+    known = [_source_identity(source) for source in united]
     for source in (source for more in others for source in more or []):
-        if (who := _identity(source)) not in known:
+        if (who := _source_identity(source)) not in known:
             known.append(who)
             united.append(source)
     return united[: f.MAX_SOURCES] or None
 
 
-def _identity(source: Mapping[str, Any]) -> list[Any]:
+def _source_identity(source: Mapping[str, Any]) -> list[Any]:
     return [source.get(name) for name in SAME_SOURCE]
 
 
@@ -84,13 +86,13 @@ def _united_metadata(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
     """Return the keys of metadata, detail among them, that the memory in `row` has otherwise or not at all."""
     united: dict[str, Any] = {}
     for one in sorted(rows, key=lambda one: one["last_confirmed_at"] or one["created_at"]):
-        for key, value in _said(one):
+        for key, value in _stated_fields(one):
             united[key] = _both(united.get(key), value)
-    own = dict(_said(row))
+    own = dict(_stated_fields(row))
     return {key: value for key, value in united.items() if key not in own or value != own[key]}
 
 
-def _said(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def _stated_fields(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the detail and metadata of a memory; what every memory of its type has unless it is told otherwise says
     nothing.
     """

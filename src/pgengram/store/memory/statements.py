@@ -118,7 +118,7 @@ _SHOWN_WHOLE: Final = """stored.*, activation.importance, activation.rate_per_da
   (SELECT count(*) FROM vectors WHERE memory_id = stored.id) AS vectors"""
 
 
-def _create(*, whole: bool) -> str:
+def _create_statement(*, whole: bool) -> str:
     """Return the statement that stores memories; it gives their ids, or them `whole` as `READ` does."""
     made = {
         "[sounds]": SOUNDS,
@@ -141,8 +141,8 @@ def _create(*, whole: bool) -> str:
     return statement
 
 
-CREATE: Final = _create(whole=False)
-CREATE_WHOLE: Final = _create(whole=True)
+CREATE: Final = _create_statement(whole=False)
+CREATE_WHOLE: Final = _create_statement(whole=True)
 
 # Uses memories_active_content.
 FIND_TWINS: Final = """

@@ -23,8 +23,8 @@ from pgengram.store.memory.duplicates import (
     Near,
     WriteCandidate,
     compare,
-    find,
     find_by_words,
+    note_similar,
     stands_elsewhere,
     unlike,
 )
@@ -95,12 +95,12 @@ async def write_memories(
     await _by_key(tx, candidates)
     unsettled = [t for t in candidates if not t.settled]
     await _compare_with_others(tx, candidates, unsettled, model, least)
-    await _store(tx, candidates, model_id, whole=whole)
+    await _store_new(tx, candidates, model_id, whole=whole)
     for candidate in candidates:
-        await _link(tx, candidate)
+        await _link_related(tx, candidate)
     await _retire(tx, candidates)
     await clusters.assign(tx, [t.outcome.id for t in candidates if t.outcome and t.outcome.clustered])
-    results = [_result(candidate, candidates, replaced) for candidate in candidates]
+    results = [_write_result(candidate, candidates, replaced) for candidate in candidates]
     return await _with_rows(tx, results, drafts, model_id) if whole else results
 
 
@@ -118,7 +118,7 @@ async def _compare_with_others(
     if any(t.draft.request.dedup_policy in ("merge", "skip_if_near") for t in looking):
         await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.NEAR_DUPLICATES})
     if looking:
-        await (find_by_words(tx, looking) if model is None else find(tx, looking, model, least))
+        await (find_by_words(tx, looking) if model is None else note_similar(tx, looking, model, least))
     compare(unsettled, least, by_words=model is None)
     for candidate in looking:
         _decide(candidate, candidates)
@@ -129,7 +129,11 @@ async def _with_rows(
 ) -> list[WriteResult]:
     """Add the memories as they are now; what was only stored is known already."""
     rows = {t.id: t.outcome.row for t, d in zip(results, drafts, strict=True) if t.outcome.row and not d.related}
-    rows |= await memories.read(tx, left, model_id) if (left := [t.id for t in results if t.id not in rows]) else {}
+    rows |= (
+        await memories.read_memories(tx, left, model_id)
+        if (left := [t.id for t in results if t.id not in rows])
+        else {}
+    )
     return [replace(result, row=rows[result.id]) for result in results]
 
 
@@ -151,14 +155,14 @@ def _decide(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> 
         return
     draft, near = candidate.draft, [one for one in candidate.near if one.id not in candidate.draft.replaced]
     elsewhere = [n for n in near if stands_elsewhere(draft, n)]
-    fitting = [n for n in near if _fits(draft, n.row, n.differs_in)]
+    fitting = [n for n in near if _stands_for(draft, n.row, n.differs_in)]
     candidate.target = next(iter(elsewhere + fitting), None)
     if candidate.target is None:
         drafts = ((place, candidates[place].draft.row, differs) for _, place, differs in candidate.earlier)
-        candidate.stands_for = next((place for place, row, differs in drafts if _fits(draft, row, differs)), None)
+        candidate.stands_for = next((place for place, row, differs in drafts if _stands_for(draft, row, differs)), None)
 
 
-def _fits(draft: Draft, row: Row, differs: Sequence[str]) -> bool:
+def _stands_for(draft: Draft, row: Row, differs: Sequence[str]) -> bool:
     """Whether a memory, or another draft, stands for a draft as its dedup_policy says."""
     if differs or row["type"] != draft.row["type"]:
         return False
@@ -166,7 +170,9 @@ def _fits(draft: Draft, row: Row, differs: Sequence[str]) -> bool:
     return policy == "merge" or (policy == "skip_if_near" and includes(row["content"], draft.row["content"]))
 
 
-async def _store(tx: Transaction, candidates: Sequence[WriteCandidate], model_id: int | None, *, whole: bool) -> None:
+async def _store_new(
+    tx: Transaction, candidates: Sequence[WriteCandidate], model_id: int | None, *, whole: bool
+) -> None:
     """Store what nothing stands for by one statement, then merge the rest into what does, in their order."""
     fresh = [t for t in candidates if not t.settled]
     if fresh:
@@ -211,14 +217,14 @@ async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) 
     `merging.change` says what becomes of the other fields. A memory that was changed since it was found near is left alone, and the draft is stored beside it.
     """
     await tx.rows(s.LOCK, {"ids": [id_]})
-    row = (await memories.read(tx, [id_], model_id)).get(id_)
+    row = (await memories.read_memories(tx, [id_], model_id)).get(id_)
     if row is None or row["status"] != "active" or unlike(draft, row):
         [outcome] = await memories.insert(tx, [draft], model_id)
         return outcome
     longer = _says_more(draft.row["content"], row["content"])
     result = draft.row | {"expires_at": draft.expires_at, "last_confirmed_at": datetime.now(UTC)}
     text = {"content": draft.row["content"]} if longer else {}
-    made = changes.plan(row, merging.change(row, [result], **text))
+    made = changes.plan(row, merging.merged_change(row, [result], **text))
     made.operation = "merge"
     if not longer:
         made.changes["told"] = [None, draft.row["content"]]  # kept: the text that does not hold
@@ -232,13 +238,13 @@ def _says_more(text: str, there: str) -> bool:
     return not includes(there, text) or (len(text) > len(there) and includes(text, there))
 
 
-async def _link(tx: Transaction, candidate: WriteCandidate) -> None:
+async def _link_related(tx: Transaction, candidate: WriteCandidate) -> None:
     outcome = candidate.outcome
     if outcome is None or outcome.how == "key":
         return
     for id_ in candidate.draft.related:
         if id_ != outcome.id:
-            await edges.link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=candidate.draft.row["session_id"])
+            await edges.store_link(tx, outcome.id, id_, RELATED, 1.0, {}, session_id=candidate.draft.row["session_id"])
 
 
 async def _retire(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
@@ -256,12 +262,12 @@ async def _retire(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None
         await made.execute(tx, session_id=next(iter(new.values())))
 
 
-def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate], replaced: Replaced) -> WriteResult:
+def _write_result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate], replaced: Replaced) -> WriteResult:
     outcome = candidate.outcome
     if outcome is None:
         raise Conflict("The memory was changed at the same time.")
     if outcome.how in ("known", "key"):
-        return WriteResult(outcome, [], [], _kept(candidate.draft, outcome), replaced=candidate.replaced)
+        return WriteResult(outcome, [], [], _kept_as_stored(candidate.draft, outcome), replaced=candidate.replaced)
     found = [n for n in candidate.near if n.id not in candidate.draft.replaced]
     near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in found}
     for cosine, place, differs in candidate.earlier:
@@ -275,20 +281,20 @@ def _result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate], rep
         outcome,
         nearest,
         candidate.corrected,
-        _kept(candidate.draft, outcome),
+        _kept_as_stored(candidate.draft, outcome),
         changed,
         candidate.replaced,
-        outcome.created and not (changed or candidate.replaced) and _may_change(candidate),
+        outcome.created and not (changed or candidate.replaced) and _may_succeed(candidate),
     )
 
 
-def _may_change(candidate: WriteCandidate) -> bool:
+def _may_succeed(candidate: WriteCandidate) -> bool:
     """Whether a draft says that something is otherwise than before, and something is remembered of its subject."""
     row = candidate.draft.row
     return bool(candidate.alike) and row["type"] != "episodic" and announces_change(row["content"])
 
 
-def _kept(draft: Draft, outcome: Outcome) -> list[str]:
+def _kept_as_stored(draft: Draft, outcome: Outcome) -> list[str]:
     """Return the fields that were given for a known memory otherwise than they are stored, and so they stay."""
     row = outcome.before
     if row is None or outcome.how not in ("known", "merged"):

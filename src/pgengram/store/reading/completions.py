@@ -50,7 +50,7 @@ async def ids(tx: Transaction, begun: str, limit: int) -> list[str]:
     return list(dict.fromkeys(str(row["id"]) for row in rows))[:limit]
 
 
-async def tags(tx: Transaction, begun: str, limit: int) -> list[str]:
+async def tags_beginning(tx: Transaction, begun: str, limit: int) -> list[str]:
     """Return the tags of visible memories that begin with `begun`, the most used first."""
     return [row["word"] for row in await tx.rows(TAGS, {"begun": begun, "limit": limit})]
 

@@ -88,7 +88,7 @@ WHERE m.status <> 'invalidated' GROUP BY walk.old
 """
 
 
-async def complete(tx: Transaction, rows: list[Row], as_of: datetime | None) -> list[Row]:
+async def rows_as_of(tx: Transaction, rows: list[Row], as_of: datetime | None) -> list[Row]:
     """Return `rows` as they were at `as_of`, and with what holds now instead of each that was replaced.
 
     A row that said something else then has its fields of that time, and their names in `changed_since`. Validity is
@@ -112,7 +112,7 @@ async def _set_back(tx: Transaction, rows: Sequence[Row], as_of: datetime) -> No
     for change in await tx.rows(CHANGED_SINCE, {"ids": list(by_id), "as_of": as_of}):
         # The newest come first, so that the oldest value of all stays.
         old = {
-            name: _restored(name, pair[0])
+            name: _restored_value(name, pair[0])
             for name, pair in change["changes"].items()
             if name in RESTORED and len(pair) == 2
         }
@@ -124,6 +124,6 @@ async def _set_back(tx: Transaction, rows: Sequence[Row], as_of: datetime) -> No
         row["changed_since"] = sorted(differs)
 
 
-def _restored(name: str, value: Any) -> Any:
+def _restored_value(name: str, value: Any) -> Any:
     """Return a value as a row has it; a history has moments as text."""
     return datetime.fromisoformat(value) if name == "occurred_at" and value is not None else value

@@ -18,7 +18,7 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
-from pgengram.store.reading.transferring import Arrival, Known, add_rows, records
+from pgengram.store.reading.transferring import Arrival, Known, add_rows, memory_records
 from pgengram.text.derived import IDENTITY, derived
 from pgengram.text.turn_features import TURN
 
@@ -136,7 +136,7 @@ async def compared(
         arrivals: the newer states.
         said: for each the fields that its record names; None where it names all.
     """
-    before = await records(tx, [one.id for one in arrivals])
+    before = await memory_records(tx, [one.id for one in arrivals])
     rows = await _normalised(tx, "memories", [one.rows["memories"] for one in arrivals])
     found = []
     for one, row in zip(arrivals, rows, strict=True):
@@ -165,23 +165,23 @@ def _compared(
         row["metadata"] = {**before["metadata"], **row["metadata"]}
     left_out = KEPT | FOLLOWING | (before.keys() - set(said) if said is not None else set())
     for name in row.keys() & before.keys() - left_out:
-        _note(new, name, before[name], row[name])
+        _note_change(new, name, before[name], row[name])
         if before[name] != row[name]:
             new.columns[name] = row[name]
     if said is None:
         for name in detail.keys() - {"namespace_id", "memory_id", "success_rate"}:
-            _note(new, f"detail.{name}", before["detail"].get(name), detail[name])
+            _note_change(new, f"detail.{name}", before["detail"].get(name), detail[name])
         if "type" in new.columns or any(name.startswith("detail.") for name in new.changes):
             new.detail = detail
     if said is None or "importance" in said:
         importance = arrival.rows["memory_activation"].get("importance")
-        _note(new, "importance", before["activation"]["importance"], importance)
+        _note_change(new, "importance", before["activation"]["importance"], importance)
     if said is None or "tags" in said:
-        _note(new, "tags", before["tags"], arrival.tags)
+        _note_change(new, "tags", before["tags"], arrival.tags)
     return new
 
 
-def _note(new: Newer, name: str, was: Any, now: Any) -> None:
+def _note_change(new: Newer, name: str, was: Any, now: Any) -> None:
     if was != now:
         new.changes[name] = [was, now]
 
@@ -218,7 +218,7 @@ async def take_over(
     await _set_parts(tx, new)
     if "content" in new.columns and parts is not None:
         await searchable.set_vectors(tx, new.id, parts, model_id)
-    [whole] = (await memories.read(tx, [new.id], model_id)).values()
+    [whole] = (await memories.read_memories(tx, [new.id], model_id)).values()
     await searchable.set_words(tx, [whole])
     if tells:
         await memories.add_history(tx, new.id, version, new.operation, changes=new.changes, session_id=None)
@@ -278,7 +278,7 @@ async def unlinked(tx: Transaction, ids: Collection[UUID]) -> dict[Edge, datetim
     return {(row["from_id"], row["to_id"], row["type"]): row["at"] for row in rows}
 
 
-async def take_back(tx: Transaction, edges: Mapping[Edge, datetime]) -> None:
+async def take_edges_back(tx: Transaction, edges: Mapping[Edge, datetime]) -> None:
     """Take back the edges of locked memories that were taken back elsewhere, but for those that were made again here
     after that; history tells it, so that no older file brings them again.
     """
@@ -290,9 +290,9 @@ async def take_back(tx: Transaction, edges: Mapping[Edge, datetime]) -> None:
             continue
         await tx.rows(TAKE_BACK, given)
         changes = {"relationship": [{"to_id": to_id, "type": type_}, None]}
-        await tell(tx, UUID(from_id), "unlink", changes, at)
+        await append_history(tx, UUID(from_id), "unlink", changes, at)
 
 
-async def tell(tx: Transaction, id_: UUID, operation: str, changes: dict[str, Any], at: Any) -> None:
+async def append_history(tx: Transaction, id_: UUID, operation: str, changes: dict[str, Any], at: Any) -> None:
     """Tell in a memory's history what became of its edges, and when."""
     await tx.rows(TELL, {"id": id_, "operation": operation, "changes": Jsonb(changes), "at": at})

@@ -36,7 +36,7 @@ WHERE namespace_id = %(namespace_id)s AND project = ANY(%(names)s::text[]) AND p
 """
 
 
-async def counted(tx: Transaction) -> list[Row]:
+async def stored_projects(tx: Transaction) -> list[Row]:
     """Return the stored projects, each with how many memories and conversations it has, the largest first."""
     return await tx.rows(COUNTED)
 

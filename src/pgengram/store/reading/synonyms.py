@@ -36,7 +36,7 @@ _edits = 0  # of this process; every cache of it asks anew after one
 
 async def synonyms(tx: Transaction) -> dict[str, str]:
     """Return what every alias of the namespace means, shipped and edited ones, aliases of aliases followed."""
-    return flattened(await _own(tx))
+    return flattened(await _own_synonyms(tx))
 
 
 async def set_synonyms(tx: Transaction, wanted: Mapping[str, str | None]) -> dict[str, str]:
@@ -53,7 +53,7 @@ async def set_synonyms(tx: Transaction, wanted: Mapping[str, str | None]) -> dic
     await tx.row(locks.WAIT_IN_NAMESPACE, {"key": locks.SYNONYMS})
     dropped = [alias for alias, tag in meant.items() if tag is None and alias not in SYNONYMS]
     kept = {alias: alias if tag is None else tag for alias, tag in meant.items() if alias not in dropped}
-    own = await _own(tx)
+    own = await _own_synonyms(tx)
     final = _flattened({alias: tag for alias, tag in (own | kept).items() if alias not in dropped}, kept)
     await tx.run(DROP, {"aliases": dropped})
     await tx.run(SET, {"aliases": list(kept), "tags": list(kept.values())})
@@ -86,7 +86,7 @@ def _tag(word: str) -> str:
     return tag
 
 
-async def _own(tx: Transaction) -> dict[str, str]:
+async def _own_synonyms(tx: Transaction) -> dict[str, str]:
     return {row["alias"]: row["tag"] for row in await tx.rows(OWN)}
 
 

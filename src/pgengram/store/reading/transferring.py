@@ -257,32 +257,34 @@ class Known:
     erased: set[UUID]
 
 
-async def known(tx: Transaction, arrivals: Sequence[Arrival]) -> Known:
+async def known_memories(tx: Transaction, arrivals: Sequence[Arrival]) -> Known:
     """Return what is here of these memories."""
     ids, active = [a.id for a in arrivals], [a for a in arrivals if a.active]
     rows = await tx.rows(FIND_KNOWN, {"ids": ids, "hashes": [a.hash for a in active]})
     states = {row["id"]: (row["updated_at"], row["version"]) for row in rows}
     twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
     same = {a.id: twins[a.hash] for a in active if a.hash in twins} | {id_: id_ for id_ in ids if id_ in states}
-    return Known(same, {id_: states[id_] for id_ in ids if id_ in states}, await erased(tx, ids))
+    return Known(same, {id_: states[id_] for id_ in ids if id_ in states}, await erased_here(tx, ids))
 
 
-async def erased(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:
+async def erased_here(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:
     """Return which of these memories were erased here."""
     return {row["id"] for row in await tx.rows(FIND_ERASED, {"ids": list(ids)})}
 
 
-async def records(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
+async def memory_records(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[str, Any]]:
     """Return memories by their ids, each as an export has it."""
     await tx.rows(BEGIN_READING)
     return {row["id"]: json.loads(row["record"]) for row in await tx.rows(READ_NAMED, {"ids": list(ids)})}
 
 
-async def take_in(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | None) -> None:
+async def store_arrivals(tx: Transaction, arrivals: Sequence[Arrival], model_id: int | None) -> None:
     """Store memories that are not there yet, each with everything that belongs to it."""
     for table in WITH_MEMORY:
         if table != "memory_tags":
-            await add_rows(tx, table, [{**a.rows[table], **_key(table, a.id)} for a in arrivals if table in a.rows])
+            await add_rows(
+                tx, table, [{**a.rows[table], **_history_key(table, a.id)} for a in arrivals if table in a.rows]
+            )
     await add_rows(tx, "memory_history", [{**row, "memory_id": str(a.id)} for a in arrivals for row in a.history])
     await tx.run(COUNT_ON, {"ids": [a.id for a in arrivals]})
     rows = Jsonb([_found_by(a) for a in arrivals])
@@ -295,7 +297,7 @@ def _found_by(a: Arrival) -> dict[str, Any]:
     return {"id": str(a.id), "active": a.active, "tags": a.tags, "searched": a.searched, "extra": a.extra}
 
 
-def _key(table: str, id_: UUID) -> dict[str, str]:
+def _history_key(table: str, id_: UUID) -> dict[str, str]:
     return {"id" if table == "memories" else "memory_id": str(id_)}
 
 
@@ -334,7 +336,7 @@ async def renew_rows(tx: Transaction, table: Table, rows: Sequence[Mapping[str, 
     return len(await tx.rows(RENEW_ROWS.format(**parts), owned))
 
 
-async def present(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, ...]]:
+async def keys_present(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any]]) -> set[tuple[str, ...]]:
     """Return the keys, as texts, of those of these rows that are there already."""
     names = [name for name, _ in table.key]
     key = sql.SQL(", ").join(sql.Identifier(name) for name in ("namespace_id", *names))
@@ -343,10 +345,10 @@ async def present(tx: Transaction, table: Table, rows: Sequence[Mapping[str, Any
     return {tuple(str(one["row"][name]) for name in names) for one in found}
 
 
-async def renew_clusters(tx: Transaction, ids: Sequence[str], model_id: int | None) -> None:
+async def renew_imported_clusters(tx: Transaction, ids: Sequence[str], model_id: int | None) -> None:
     """Work out the centroids of clusters whose members came in; that is not a change of theirs."""
     before = Jsonb([{"id": row["id"], "at": row["at"]} for row in await tx.rows(FIND_CLUSTERS_CHANGED, {"ids": ids})])
-    await clusters.renew(tx, {UUID(id_) for id_ in ids}, model_id)
+    await clusters.renew_centroids(tx, {UUID(id_) for id_ in ids}, model_id)
     await tx.run(SET_CLUSTERS_CHANGED, {"rows": before})
 
 

@@ -117,7 +117,7 @@ async def strongest(tx: Transaction, *, nodes: int, edges: int) -> list[Row]:
     return found
 
 
-async def versions(tx: Transaction, id_: UUID | None, *, limit: int) -> dict[str, int]:
+async def newest_versions(tx: Transaction, id_: UUID | None, *, limit: int) -> dict[str, int]:
     """Return the versions of the memories stored last, and of the one with an id, by their ids."""
     return {str(row["id"]): row["version"] for row in await tx.rows(NEWEST, {"id": id_, "limit": limit})}
 

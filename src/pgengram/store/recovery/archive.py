@@ -20,7 +20,7 @@ from pydantic.dataclasses import dataclass
 from typing_extensions import TypedDict
 
 from pgengram.errors import InvalidInput
-from pgengram.runtime.system.files import move
+from pgengram.runtime.system.files import rename
 
 FORMAT: Final = 1
 MANIFEST, DUMP = "manifest.json", "database.dump"
@@ -65,7 +65,7 @@ class Manifest:
 _SHAPE: Final = TypeAdapter(Manifest)
 
 
-def read(path: Path) -> Manifest:
+def read_manifest(path: Path) -> Manifest:
     """Return what a backup holds, after every byte of it was compared with its hash.
 
     Raises:
@@ -102,7 +102,7 @@ def opened(path: Path) -> Iterator[tuple[Manifest, IO[bytes]]]:
 
 
 @contextmanager
-def unfinished(path: Path) -> Iterator[tuple[Path, Path]]:
+def draft_archive(path: Path) -> Iterator[tuple[Path, Path]]:
     """Yield the paths of a draft and of its dump; the draft takes its name when it is complete and on the disk.
 
     Raises:
@@ -116,7 +116,7 @@ def unfinished(path: Path) -> Iterator[tuple[Path, Path]]:
             one.unlink(missing_ok=True)
             os.close(os.open(one, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         yield draft, dump
-        move(draft, path)
+        rename(draft, path)
     except OSError as error:
         raise InvalidInput(f"{path} cannot be written: {error.strerror}.", "Give another path.") from error
     finally:
@@ -132,12 +132,12 @@ def pack(draft: Path, manifest: Manifest, dump: Path) -> None:
             entry = tarfile.TarInfo(MANIFEST)
             entry.size, entry.mode = len(text), 0o600
             packed.addfile(entry, io.BytesIO(text))
-            packed.add(dump, arcname=DUMP, filter=_nobodys)
+            packed.add(dump, arcname=DUMP, filter=_without_owner)
         file.flush()
         os.fsync(file.fileno())
 
 
-def _nobodys(entry: tarfile.TarInfo) -> tarfile.TarInfo:
+def _without_owner(entry: tarfile.TarInfo) -> tarfile.TarInfo:
     entry.uid = entry.gid = 0
     entry.uname = entry.gname = ""
     return entry

@@ -93,7 +93,7 @@ class Foreign:
         return f"{self.schema}.{self.name}" + ("()" if self.kind == "function" else "")
 
 
-def make(url: str, path: Path) -> tuple[Manifest, list[Foreign]]:
+def write_backup(url: str, path: Path) -> tuple[Manifest, list[Foreign]]:
     """Write the whole store into the file `path`, which only its owner can read and which is complete or not there;
     return what of the database is not in it, as it is another program's.
 
@@ -103,7 +103,7 @@ def make(url: str, path: Path) -> tuple[Manifest, list[Foreign]]:
         NotReady: the database cannot be reached, read as a whole, or dumped.
         InvalidInput: the file cannot be written.
     """
-    with archive.unfinished(path) as (draft, dump), reached(url) as (connection, pinned):
+    with archive.draft_archive(path) as (draft, dump), reached(url) as (connection, pinned):
         connection.execute("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY")
         found = place.look(connection)
         schema = place.version(connection, found)
@@ -138,7 +138,7 @@ def prints(connection: psycopg.Connection[Any]) -> Tables:
             rows, digest = one(connection, sql.SQL(PRINT_OF_ROWS).format(columns=names, table=sql.Identifier(table)))
             found[table] = Print(rows=rows, sha256=digest)
     except psycopg.errors.InsufficientPrivilege as error:
-        raise _hidden() from error
+        raise _rows_hidden() from error
     return found
 
 
@@ -150,7 +150,7 @@ def sight(connection: psycopg.Connection[Any]) -> Sight:
     """
     passes, owns = one(connection, SIGHT, {"tables": table_names()})
     if not (passes or owns):
-        raise _hidden()
+        raise _rows_hidden()
     return Sight(passes, owns)
 
 
@@ -205,7 +205,7 @@ def one(connection: psycopg.Connection[Any], statement: Any, parameters: Any = N
     return tuple(row)
 
 
-def _hidden() -> NotReady:
+def _rows_hidden() -> NotReady:
     return NotReady(
         "This login cannot read the rows of all namespaces.",
         "Use the login that owns the tables, after `pgengram migrate`, or a superuser.",

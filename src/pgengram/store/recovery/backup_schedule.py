@@ -171,7 +171,7 @@ class Status:
         return self.made_at is not None and (datetime.now(UTC) - self.made_at).total_seconds() > OVERDUE_S
 
 
-def status(settings: Settings) -> Status:
+def backup_status(settings: Settings) -> Status:
     """Return what is known of the daily backups of a store; reads a folder and the head of one file."""
     place, kept = settings.data_path / "backups", settings.backups_kept
     made, copies = daily(place), second(place)
@@ -181,7 +181,7 @@ def status(settings: Settings) -> Status:
     at = datetime.fromtimestamp(last.stat().st_mtime, UTC)
     copied = not lacks_copy(place)
     try:
-        return Status(kept, last, archive.read(last).memories, at, copies, copied)
+        return Status(kept, last, archive.read_manifest(last).memories, at, copies, copied)
     except InvalidInput as error:
         return Status(kept, last, 0, at, copies, copied, error.message)
 

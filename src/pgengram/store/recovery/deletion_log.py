@@ -71,7 +71,7 @@ class Again:
     tokens: int = 0
 
 
-def gone(connection: psycopg.Connection[Any]) -> Gone:
+def erased_in_store(connection: psycopg.Connection[Any]) -> Gone:
     """Return what the store has erased and revoked; nothing where there is no store, or one without a list.
 
     The login must be able to read past row-level security, or own the tables.
@@ -118,12 +118,12 @@ async def _erase(url: str, names: set[str], ids: dict[str, list[UUID]], report: 
 
     try:
         for name in names:
-            await namespaces.erase_namespace(database, name)
+            await namespaces.take_away_namespace(database, name)
         for name, some in ids.items():
-            key, rest = await namespaces.find(database, name), iter(some)
+            key, rest = await namespaces.namespace_key(database, name), iter(some)
             while batch := list(islice(rest, BATCH)):
                 async with database.transaction(key, member=UPKEEP) as tx:
-                    await deletion.erase(tx, batch, session_id=None)
-        await namespaces.scrub(database, relay)
+                    await deletion.erase_memories(tx, batch, session_id=None)
+        await namespaces.scrub_files(database, relay)
     finally:
         await database.close()

@@ -49,7 +49,7 @@ class Loaded:
     left_out: list[str] = field(default_factory=list)
 
 
-def load(connection: psycopg.Connection[Any], dump: IO[bytes], tables: Iterable[str]) -> Loaded:
+def load_dump(connection: psycopg.Connection[Any], dump: IO[bytes], tables: Iterable[str]) -> Loaded:
     """Put the rows of a dump into tables that are there, empty.
 
     Args:
@@ -61,22 +61,22 @@ def load(connection: psycopg.Connection[Any], dump: IO[bytes], tables: Iterable[
         NotReady: pg_restore cannot read it, or the rows do not fit the tables.
     """
     known, loaded = set(tables), Loaded()
-    with _script(dump) as lines:
+    with _script_lines(dump) as lines:
         for line in lines:
             text = line.rstrip(b"\r\n").decode("utf-8", "replace")
             if copy := COPY.fullmatch(text):
-                _rows(connection, lines, _plain(copy["table"]), copy["columns"], known, loaded)
+                _take_rows(connection, lines, _unquoted(copy["table"]), copy["columns"], known, loaded)
             elif sequence := SEQUENCE.fullmatch(text):
                 _position(connection, sequence, known)
             elif encoding := ENCODING.fullmatch(text):
                 connection.execute("SELECT set_config('client_encoding', %s, true)", [encoding[1]])
-            elif (entry := ENTRY.match(text)) and not _is_ours(entry["kind"], entry["name"], known):
+            elif (entry := ENTRY.match(text)) and not _is_our_object(entry["kind"], entry["name"], known):
                 loaded.left_out.append(f"{entry['kind'].lower()} {entry['name']}")
     connection.execute("SELECT set_config('client_encoding', 'UTF8', true)")
     return loaded
 
 
-def _rows(
+def _take_rows(
     connection: psycopg.Connection[Any],
     lines: Iterator[bytes],
     table: str,
@@ -89,7 +89,7 @@ def _rows(
         for line in lines:
             if line == END:
                 return
-    names = sql.SQL(", ").join(sql.Identifier(_plain(name)) for name in COLUMN.findall(columns))
+    names = sql.SQL(", ").join(sql.Identifier(_unquoted(name)) for name in COLUMN.findall(columns))
     batch = bytearray()
     try:
         with connection.cursor().copy(sql.SQL("COPY {} ({}) FROM STDIN").format(sql.Identifier(table), names)) as copy:
@@ -110,13 +110,13 @@ def _rows(
 
 
 def _position(connection: psycopg.Connection[Any], sequence: re.Match[str], known: set[str]) -> None:
-    name = _plain(sequence["name"])
+    name = _unquoted(sequence["name"])
     if any(name == f"{table}_id_seq" for table in known):
         given = [sql.Identifier(name).as_string(), int(sequence["value"]), sequence["called"] == "true"]
         connection.execute(SET_SEQUENCE, given)
 
 
-def _is_ours(kind: str, name: str, known: set[str]) -> bool:
+def _is_our_object(kind: str, name: str, known: set[str]) -> bool:
     if kind in UNSAID:
         return True
     if kind == "EXTENSION":
@@ -131,12 +131,12 @@ def _is_ours(kind: str, name: str, known: set[str]) -> bool:
     return name in known or name in UNLOGGED or name in NOT_LOADED
 
 
-def _plain(name: str) -> str:
+def _unquoted(name: str) -> str:
     return name[1:-1].replace('""', '"') if name.startswith('"') else name
 
 
 @contextmanager
-def _script(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
+def _script_lines(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
     """Yield the lines of a dump as a script; nothing of it is ever in a file.
 
     Raises:

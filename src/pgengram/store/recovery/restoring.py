@@ -68,7 +68,7 @@ class Restored:
     left_out: list[str] = field(default_factory=list)
 
 
-def restore(url: str, path: Path, report: Report = lambda _: None) -> Restored:
+def restore_backup(url: str, path: Path, report: Report = lambda _: None) -> Restored:
     """Put the rows that a backup holds in the place of the database of `url`.
 
     A new database gets the tables of the backup's version from our own migrations and the rows from the file, whose
@@ -83,7 +83,7 @@ def restore(url: str, path: Path, report: Report = lambda _: None) -> Restored:
             database is as it was.
     """
     report("Checking the backup")
-    manifest = archive.read(path)
+    manifest = archive.read_manifest(path)
     if manifest.schema not in known_versions():
         raise NotReady(
             f"The backup has schema {manifest.schema}, which this pgengram does not know: it is of a newer pgengram, or of "
@@ -100,7 +100,7 @@ def restore(url: str, path: Path, report: Report = lambda _: None) -> Restored:
             server.autocommit = True
             return _Replacement(server, pinned, name, found).run(path, manifest, report)
     except psycopg.Error as error:
-        raise _refused(error) from error
+        raise _not_ready(error) from error
 
 
 def expect_nothing_else(connection: psycopg.Connection[Any], found: place.Place) -> None:
@@ -140,28 +140,28 @@ class _Replacement:
 
     def run(self, path: Path, manifest: Manifest, report: Report) -> Restored:
         incoming, outgoing = f"{self.name[:NAME_LENGTH]}_incoming", f"{self.name[:NAME_LENGTH]}_outgoing"
-        _alone(self.server, self.name)
-        _drop(self.server, incoming)  # of an attempt that was broken off
+        _refuse_if_used(self.server, self.name)
+        _drop_database(self.server, incoming)  # of an attempt that was broken off
         fresh = in_database(self.url, incoming)
         try:
             report("Restoring into a new database")
             self._create(fresh, incoming)
-            loaded = _fill(fresh, path, manifest, report)
+            loaded = _fill_tables(fresh, path, manifest, report)
             if manifest.schema != newest_version():
                 report("Bringing the schema up to date")
                 migrate(fresh)
             with backup.reached(fresh) as (_, pinned):
                 fresh = pinned
             again = deletion_log.repeat(fresh, self._gone(), report)
-            _index(fresh)
+            _build_indexes(fresh)
             with psycopg.connect(fresh, autocommit=True) as connection:
                 connection.execute("ANALYZE")
             self._take_over(incoming)
             _swap(self.server, self.name, incoming, outgoing)
         except BaseException:
-            _drop(self.server, incoming)
+            _drop_database(self.server, incoming)
             raise
-        _drop(self.server, outgoing)
+        _drop_database(self.server, outgoing)
         return Restored(again, loaded.left_out)
 
     def _gone(self) -> deletion_log.Gone:
@@ -169,7 +169,7 @@ class _Replacement:
             if place.version(connection, place.look(connection)) is None:
                 return deletion_log.Gone()
             backup.sight(connection)
-            return deletion_log.gone(connection)
+            return deletion_log.erased_in_store(connection)
 
     def _create(self, fresh: str, name: str) -> None:
         """Make an empty database like the former one: its locale, schemas, and where pgvector is."""
@@ -212,7 +212,7 @@ class _Replacement:
             self.server.execute(sql.SQL("GRANT {} ON DATABASE {} TO {}").format(sql.SQL(right), new, grantee))
 
 
-def _fill(url: str, path: Path, manifest: Manifest, report: Report) -> dump_script.Loaded:
+def _fill_tables(url: str, path: Path, manifest: Manifest, report: Report) -> dump_script.Loaded:
     """Make the tables of the backup's version, put the rows in, and compare them."""
     if manifest.schema == newest_version():
         make_new(url)
@@ -230,7 +230,7 @@ def _fill(url: str, path: Path, manifest: Manifest, report: Report) -> dump_scri
         for table in forced:  # nothing is copied into a table whose rows its owner may not see
             connection.execute(sql.SQL("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY").format(table))
         with archive.opened(path) as (_, dump):
-            loaded = dump_script.load(connection, dump, tables)
+            loaded = dump_script.load_dump(connection, dump, tables)
         report("Comparing every row")
         _compare(connection, manifest)
         for table, key, definition in keys:
@@ -251,7 +251,7 @@ def _compare(connection: psycopg.Connection[Any], manifest: Manifest) -> None:
         )
 
 
-def _index(url: str) -> None:
+def _build_indexes(url: str) -> None:
     """Build the indexes of vectors, which are in no backup's rows, where there are enough of these."""
     with connected(url) as connection:
         models = connection.execute(MODELS).fetchall()
@@ -291,7 +291,7 @@ def _first_of(connection: psycopg.Connection[Any], usual: str, otherwise: str) -
     return usual if known else otherwise
 
 
-def _alone(server: psycopg.Connection[Any], name: str) -> None:
+def _refuse_if_used(server: psycopg.Connection[Any], name: str) -> None:
     """Make sure that nobody restores the database at the same moment and that nobody uses it."""
     [locked] = one(server, "SELECT pg_try_advisory_lock(%s, hashtext(%s))", [locks.RESTORE, name[:NAME_LENGTH]])
     if not locked:
@@ -305,7 +305,7 @@ def _alone(server: psycopg.Connection[Any], name: str) -> None:
 
 def _swap(server: psycopg.Connection[Any], name: str, incoming: str, outgoing: str) -> None:
     """Let the new database take the name of the former one: both or neither is renamed."""
-    _drop(server, outgoing)
+    _drop_database(server, outgoing)
     rename = sql.SQL("ALTER DATABASE {} RENAME TO {}")
     try:
         with server.transaction():
@@ -322,12 +322,12 @@ def _in_use(others: int) -> Conflict:
     )
 
 
-def _drop(server: psycopg.Connection[Any], name: str) -> None:
+def _drop_database(server: psycopg.Connection[Any], name: str) -> None:
     """Remove one of the two databases that only a restore knows, also from under whoever outlived it."""
     server.execute(sql.SQL("DROP DATABASE IF EXISTS {} WITH (FORCE)").format(sql.Identifier(name)))
 
 
-def _refused(error: psycopg.Error) -> NotReady:
+def _not_ready(error: psycopg.Error) -> NotReady:
     state = error.sqlstate or "unknown"
     if state == "42501":
         return NotReady(

@@ -38,7 +38,7 @@ class Upgraded:
         return self.before != self.after
 
 
-def upgrade(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> Upgraded:
+def upgrade_store(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> Upgraded:
     """Move the embedded store of `data_dir` to the newest PostgreSQL carried; interrupted, it leaves what there was.
 
     The data goes through a backup, which stays in the folder `backups`; every row is compared before the new data takes
@@ -48,18 +48,18 @@ def upgrade(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> U
         NotReady: there is no store, no PostgreSQL of its version is carried, or something failed.
         Conflict: somebody else uses the store.
     """
-    before, newest = postgres.status(data_dir).major, postgres.find_binaries().major
+    before, newest = postgres.server_status(data_dir).major, postgres.find_binaries().major
     if before is None:
         raise NotReady(f"There is no embedded store in {data_dir}.", "Set PGENGRAM_DATA_DIR to where it is.")
     if before >= newest:
         postgres.throw_away(data_dir)  # what an upgrade left that was broken off at its very end
         return Upgraded(before, before)
     trial = data_dir / TRIAL
-    _cleared(trial)
+    _clear_attempt(trial)
     report(f"Starting PostgreSQL {before}")
     former = postgres.start_embedded(data_dir)
     try:
-        if len(process_locks.present(str(home_of(data_dir)))) > 1:
+        if len(process_locks.living_users(str(home_of(data_dir)))) > 1:
             raise Conflict(
                 "The store is in use.", "Close the assistants and other programs that use it, then call again."
             )
@@ -67,16 +67,16 @@ def upgrade(data_dir: Path, report: Callable[[str], None] = lambda _: None) -> U
             restoring.expect_nothing_else(connection, place.look(connection))
         report("Backing up")
         kept = backup_schedule.folder(data_dir) / backup_schedule.name(f"before-postgresql-{newest}")
-        manifest, _ = backup.make(former.url, kept)
+        manifest, _ = backup.write_backup(former.url, kept)
         try:
             _tried(trial, data_dir, kept, report)
             report("Changing over")
-            postgres.exchange(former, trial, lambda: _holds(former.url, manifest))
+            postgres.exchange_data(former, trial, lambda: _holds(former.url, manifest))
         finally:
-            _cleared(trial)
+            _clear_attempt(trial)
     finally:
         former.stop()
-    _checked(data_dir, manifest, report)
+    _compare_rows(data_dir, manifest, report)
     postgres.throw_away(data_dir)
     return Upgraded(before, newest, manifest.memories, kept)
 
@@ -85,7 +85,7 @@ def _tried(trial: Path, data_dir: Path, kept: Path, report: Callable[[str], None
     """Make the new data, and start it once with the settings that the store has."""
     new = postgres.start_embedded(trial)
     try:
-        restoring.restore(new.url, kept, report)
+        restoring.restore_backup(new.url, kept, report)
     finally:
         new.stop()
     theirs = home_of(data_dir) / process_locks.CLUSTER / OWN_SETTINGS
@@ -95,7 +95,7 @@ def _tried(trial: Path, data_dir: Path, kept: Path, report: Callable[[str], None
     postgres.start_embedded(trial).stop()
 
 
-def _checked(data_dir: Path, manifest: Manifest, report: Callable[[str], None]) -> None:
+def _compare_rows(data_dir: Path, manifest: Manifest, report: Callable[[str], None]) -> None:
     """Compare every row where the data lies now; what was there before comes back when anything differs."""
     report("Comparing every row")
     try:
@@ -106,7 +106,7 @@ def _checked(data_dir: Path, manifest: Manifest, report: Callable[[str], None]) 
         finally:
             server.stop()
     except (PgengramError, psycopg.Error) as error:
-        postgres.take_back(data_dir)
+        postgres.take_data_back(data_dir)
         said = error.message if isinstance(error, PgengramError) else type(error).__name__
         raise NotReady(f"The upgrade failed: {said}", "The store is as it was; its backup is kept.") from error
 
@@ -116,7 +116,7 @@ def _holds(url: str, manifest: Manifest) -> bool:
         return backup.prints(connection) == manifest.tables
 
 
-def _cleared(trial: Path) -> None:
+def _clear_attempt(trial: Path) -> None:
     """Remove what an attempt has left, a server that still runs on it included."""
     if not trial.exists():
         return

@@ -77,18 +77,18 @@ async def silently(tx: Transaction, *, on: bool) -> None:
 
 async def records(tx: Transaction, ids: Collection[str]) -> dict[str, dict[str, Any]]:
     """Return memories by their ids as an export has them."""
-    found = await transferring.records(tx, [UUID(id_) for id_ in ids])
+    found = await transferring.memory_records(tx, [UUID(id_) for id_ in ids])
     return {str(id_): record for id_, record in found.items()}
 
 
 async def erased(tx: Transaction, ids: Collection[str]) -> set[str]:
     """Return the ids of those of these memories that were erased here."""
-    return {str(id_) for id_ in await transferring.erased(tx, [UUID(id_) for id_ in ids])}
+    return {str(id_) for id_ in await transferring.erased_here(tx, [UUID(id_) for id_ in ids])}
 
 
 async def take_in(tx: Transaction, fresh: Sequence[Arrival], model_id: int | None) -> None:
     """Store memories that were not here."""
-    await transferring.take_in(tx, fresh, model_id)
+    await transferring.store_arrivals(tx, fresh, model_id)
 
 
 async def change(tx: Transaction, one: Arrival, parts: Passage | None, model_id: int | None) -> None:
@@ -132,20 +132,20 @@ async def twins(tx: Transaction, hashes: Collection[bytes]) -> dict[bytes, UUID]
 
 async def retire(tx: Transaction, id_: UUID, instead: UUID) -> None:
     """Forget a memory because another one that is older says the same."""
-    [row] = (await memories.read(tx, [id_], None)).values()
-    await changes.forget(tx, row, reason=SAME_ELSEWHERE, replaced_by=[instead], session_id=None)
+    [row] = (await memories.read_memories(tx, [id_], None)).values()
+    await changes.forget_memory(tx, row, reason=SAME_ELSEWHERE, replaced_by=[instead], session_id=None)
 
 
 async def unite(tx: Transaction, into: UUID, other: UUID) -> None:
     """Give a memory the tags, sources, metadata and links of another that says the same."""
-    rows = await memories.read(tx, [into, other], None)
+    rows = await memories.read_memories(tx, [into, other], None)
     if into not in rows or other not in rows or rows[into]["status"] != "active":
         return
-    made = changes.plan(rows[into], merging.change(rows[into], [rows[other]]))
+    made = changes.plan(rows[into], merging.merged_change(rows[into], [rows[other]]))
     if made.changes:
         made.operation = "merge"
         await changes.apply(tx, rows[into], made, parts=None, model_id=tx.model_id, session_id=None)
-    await plans.move(tx, into, [other], None)
+    await plans.move_edges(tx, into, [other], None)
 
 
 # -- other rows --------------------------------------------------------------------------------------------------------
@@ -221,4 +221,4 @@ async def _put(tx: Transaction, table: Table) -> sql.Composed:
 async def renew_clusters(tx: Transaction, ids: Collection[str], model_id: int | None) -> None:
     """Work out the centroids of clusters of which members came or went."""
     if ids:
-        await transferring.renew_clusters(tx, list(ids), model_id)
+        await transferring.renew_imported_clusters(tx, list(ids), model_id)

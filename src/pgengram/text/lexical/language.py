@@ -55,7 +55,7 @@ class _Signs:
 
 
 @cache
-def _signs() -> _Signs:
+def _language_signs() -> _Signs:
     """Return the signs of all languages; the odds of a word fall with its place (Zipf's law)."""
     signs = _Signs({}, {}, {}, {}, _script_pattern(), _given_names())
     for code, its in languages().items():
@@ -92,13 +92,13 @@ def language_of(text: str) -> Language:
     if not scripts:
         return latin
     code, weight = scripts.most_common(1)[0]
-    latin_words = len(_WORD.findall(_signs().scripts.sub(" ", sample)))
+    latin_words = len(_WORD.findall(_language_signs().scripts.sub(" ", sample)))
     if latin_words > QUOTED * sum(scripts.values()):
         return latin
     return Language(_neighbour(_kana(code, scripts), sample), latin.english and latin_words > weight, foreign=True)
 
 
-def spoken(text: str) -> str | None:
+def clear_language(text: str) -> str | None:
     """Return the language of `text`; None for English and where it is not clear."""
     return _spoken(text[:SAMPLE_CHARACTERS])
 
@@ -136,7 +136,7 @@ def light_words(code: str) -> frozenset[str]:
 def _scripts(sample: str) -> Counter[str]:
     """Return about how many words are in each script but Latin."""
     found: Counter[str] = Counter()
-    for match in _signs().scripts.finditer(_ASCII.sub(" ", sample)):
+    for match in _language_signs().scripts.finditer(_ASCII.sub(" ", sample)):
         code = str(match.lastgroup)
         found[code] += max(1, len(match[0]) // 2) if language_data(code).unspaced else 1
     return found
@@ -157,7 +157,7 @@ def _neighbour(code: str, sample: str) -> str:
 
 def _latin(sample: str) -> Language:
     words = (_ASCII_WORD if sample.isascii() else _WORD).findall(sample)
-    signs = _signs()
+    signs = _language_signs()
     found = [*map(_languages_of, words)]
     english = sum(odds.keys() == {ENGLISH} for odds in found)
     beyond_ascii = [] if sample.isascii() else [_token(word) for word in words if not word.isascii()]
@@ -186,13 +186,13 @@ def _likeliest(found: Sequence[Odds]) -> str:
 def _token(word: str) -> str:
     """Return a word as the common words are written; a name with its capital, as none of them has one."""
     lower = word.lower()
-    return word if lower in _signs().given_names and word != lower else lower.replace("’", "'")
+    return word if lower in _language_signs().given_names and word != lower else lower.replace("’", "'")
 
 
 @lru_cache(maxsize=8_192)  # about 2 MB
 def _languages_of(word: str) -> Odds:
     """Return the languages that have a word, or what stands before its apostrophe, among their commonest."""
-    known, token = _signs().words, _token(word)
+    known, token = _language_signs().words, _token(word)
     return known.get(token) or known.get(token.partition("'")[0], {})
 
 

@@ -11,12 +11,12 @@ from pgengram.text.languages import language_data
 def persons(text: str, language: str) -> tuple[int, int]:
     """Return how many words mean who says a text, and how many who is spoken to; 0 of an unknown language."""
     of = language_data(language)
-    first, second = (_pattern(one, unspaced=of.unspaced) for one in (of.first_person, of.second_person))
+    first, second = (_word_pattern(one, unspaced=of.unspaced) for one in (of.first_person, of.second_person))
     return len(first.findall(text)), len(second.findall(text))
 
 
 @cache
-def _pattern(words: str, *, unspaced: bool) -> re.Pattern[str]:
+def _word_pattern(words: str, *, unspaced: bool) -> re.Pattern[str]:
     if not words:
         return re.compile(r"(?!)")
     found = "|".join(map(re.escape, words.split()))

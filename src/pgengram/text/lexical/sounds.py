@@ -17,7 +17,7 @@ from itertools import groupby, product
 from operator import add
 from typing import Final
 
-from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.language import clear_language, function_words
 
 SHORTEST: Final = 3  # sounds: with two, every word sounds like some name
 MARK: Final = "sound:"  # of a term that is no word
@@ -85,19 +85,19 @@ class _Script:
     one_liquid: bool = False
 
 
-def _capitalised(letters: Iterable[int]) -> re.Pattern[str]:
+def _capital_pattern(letters: Iterable[int]) -> re.Pattern[str]:
     """Return what finds words of at least three letters of a script of which the first is a capital."""
     own = [chr(letter) for letter in letters if chr(letter).isalpha()]
     capitals = "".join(filter(str.isupper, own))
     return re.compile(rf"(?<![^\W\d_])[{capitals}][{''.join(own)}]{{2,}}")
 
 
-LATIN: Final = _Script("", _capitalised(range(0x41, 0x250)))
+LATIN: Final = _Script("", _capital_pattern(range(0x41, 0x250)))
 HAN: Final = _Script("han:", re.compile(f"[{''.join(_CHARACTERS.values())}]{{3,}}"), one_liquid=True)
 _SCRIPTS: Final = (
     LATIN,
-    _Script("cyrillic:", _capitalised(range(0x400, 0x530))),
-    _Script("greek:", _capitalised((*range(0x370, 0x400), *range(0x1F00, 0x2000)))),
+    _Script("cyrillic:", _capital_pattern(range(0x400, 0x530))),
+    _Script("greek:", _capital_pattern((*range(0x370, 0x400), *range(0x1F00, 0x2000)))),
     _Script("arabic:", re.compile(r"[\u0600-\u06ff\u0750-\u077f]+"), listed=False),
     _Script("devanagari:", re.compile(r"[\u0900-\u097f]+"), listed=False),
     _Script("kana:", re.compile(r"[\u30a1-\u30f4\u30fc]{3,}"), one_liquid=True),
@@ -115,7 +115,7 @@ def sounds_of_names(text: str) -> list[str]:
         MARK + script.mark + sound
         for script in scripts
         if script.listed
-        for name in _names(script, text)
+        for name in _names_in_script(script, text)
         for sound in _sounds(name)
     )
     return list(dict.fromkeys(found))
@@ -130,12 +130,14 @@ def asked_sounds(text: str, words: Iterable[str], unknown: Collection[str] = ())
         unknown: those that no lexicon has; they may be names in small letters, as people type them.
     """
     scripts = (LATIN,) if text.isascii() else _SCRIPTS
-    empty = function_words(spoken(text) or "en")
+    empty = function_words(clear_language(text) or "en")
     whole = [word for word in words if word.lower() not in empty]
     found: dict[str, list[str]] = {}
     for script in scripts:
         runs = (
-            [(name, name) for name in _names(script, text)] if script.one_liquid else _matching(script, whole, unknown)
+            [(name, name) for name in _names_in_script(script, text)]
+            if script.one_liquid
+            else _matching(script, whole, unknown)
         )
         found |= {word: sounds for word, name in runs if (sounds := _in_other_scripts(name, script))}
     return found
@@ -147,14 +149,14 @@ def _matching(script: _Script, words: Iterable[str], unknown: Collection[str]) -
     return ((word, match[0]) for word, name in spelled if (match := script.name.match(name)))
 
 
-def _names(script: _Script, text: str) -> Iterator[str]:
-    empty = function_words("en") if script is LATIN else function_words(spoken(text) or "")
+def _names_in_script(script: _Script, text: str) -> Iterator[str]:
+    empty = function_words("en") if script is LATIN else function_words(clear_language(text) or "")
     for found in script.name.findall(text):
         if found.lower() not in empty:
-            yield from _parts(found) if script is HAN else (found,)
+            yield from _name_parts(found) if script is HAN else (found,)
 
 
-def _parts(run: str) -> Iterator[str]:
+def _name_parts(run: str) -> Iterator[str]:
     """Yield what may be a name in a run of characters, as other words are written with them, too."""
     for begin in range(len(run) - SHORTEST + 1):
         yield from (run[begin:end] for end in range(begin + SHORTEST, min(begin + LONGEST, len(run)) + 1))
@@ -186,7 +188,7 @@ def _sounds(name: str, *, one_liquid: bool = False, either: bool = False) -> tup
         sounds = [sound.replace("L", "R") for sound in sounds]
     elif either:
         sounds = [sound for one in sounds for sound in _with_either(one)]
-    return tuple(dict.fromkeys(sound for sound in map(_joined, sounds) if len(sound) >= SHORTEST))
+    return tuple(dict.fromkeys(sound for sound in map(_without_runs, sounds) if len(sound) >= SHORTEST))
 
 
 def _with_either(sound: str) -> Iterator[str]:
@@ -207,16 +209,16 @@ def _sound(name: str) -> str:
     for pair, one in _PAIRS:
         lowered = lowered.replace(pair, one)
     lowered = _SOFT.sub("s", lowered)
-    plain = _bare(lowered) if _MARKED.search(lowered) else lowered
+    plain = _without_accents(lowered) if _MARKED.search(lowered) else lowered
     sounds = "".join(_SOUNDS.get(letter, "") for letter in plain)
-    return "A" + sounds if len(_joined(sounds)) < SHORTEST and _VOWEL.match(plain) else sounds
+    return "A" + sounds if len(_without_runs(sounds)) < SHORTEST and _VOWEL.match(plain) else sounds
 
 
-def _joined(sounds: str) -> str:
+def _without_runs(sounds: str) -> str:
     """Return sounds with one for each run of the same."""
     return "".join(sound for sound, _ in groupby(sounds))
 
 
-def _bare(text: str) -> str:
+def _without_accents(text: str) -> str:
     """Return `text` without accents."""
     return "".join(letter for letter in unicodedata.normalize("NFD", text) if not unicodedata.combining(letter))

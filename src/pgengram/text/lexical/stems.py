@@ -8,7 +8,7 @@ from threading import get_ident
 from typing import Final, cast
 
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import function_words, spoken
+from pgengram.text.lexical.language import clear_language, function_words
 from pgengram.text.lexical.words import words
 
 # Languages with many endings for which Snowball (Porter 2001) has no rules, or only those of nouns, as for Turkish: the
@@ -24,16 +24,16 @@ def foreign_stems(text: str, some: Iterable[str] | None = None) -> list[str]:
     None for English, for a language without stems here, and for words whose English stem is the same: PostgreSQL finds
     those already.
     """
-    language = spoken(text)
+    language = clear_language(text)
     if language is None or not language_data(language).stemmer:
         return []
     empty = function_words(language)
     lowered = (word.lower() for word in (words(text) if some is None else some))
-    return [found for word in lowered if word not in empty and (found := _stem(language, word))]
+    return [found for word in lowered if word not in empty and (found := _stem_of(language, word))]
 
 
 @lru_cache(REMEMBERED)
-def _stem(language: str, word: str) -> str | None:
+def _stem_of(language: str, word: str) -> str | None:
     found = stem(language, word)
     return None if found == _stemmer("english", get_ident())(word) else found
 

@@ -16,7 +16,7 @@ from typing import Final
 
 from pgengram.runtime.system.files import sha256_of
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import asking_words, function_words, spoken
+from pgengram.text.lexical.language import asking_words, clear_language, function_words
 from pgengram.text.lexical.stems import beginning, stem
 from pgengram.text.lexical.words import words
 
@@ -39,7 +39,7 @@ def in_english(text: str) -> dict[str, list[str]]:
 
     None for English and for a language without a lexicon.
     """
-    language = spoken(text)
+    language = clear_language(text)
     lexicon = _lexicon(FILE, language) if language else {}
     if not language or not lexicon:
         return {}
@@ -51,7 +51,7 @@ def in_english(text: str) -> dict[str, list[str]]:
     return found
 
 
-def key_of(language: str, word: str) -> str:
+def lookup_key(language: str, word: str) -> str:
     """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
     for that.
     """
@@ -78,7 +78,7 @@ def _looked_up(language: str, lexicon: Lexicon, asked: Sequence[str]) -> Iterato
 
 def _of_word(language: str, lexicon: Lexicon, word: str) -> str | None:
     if language_data(language).lexicon != "beginnings":
-        return lexicon.get(key_of(language, word))
+        return lexicon.get(lookup_key(language, word))
     root, *ending = _APOSTROPHE.split(word)
     if ending:  # Marta'nın: a name, so "mart" (March) is not its root
         return lexicon.get(root)

@@ -54,7 +54,7 @@ class Phrases:
         return bool(said)
 
 
-def plain(word: str) -> str:
+def unaccented(word: str) -> str:
     """Return a word without capitals, and without accents where it is written in letters."""
     lower = word.lower()
     if lower.isascii() or is_unspaced(lower):
@@ -65,7 +65,7 @@ def plain(word: str) -> str:
 
 def plain_words(text: str) -> list[str]:
     """Return the words of a text without capitals and accents, as questions are typed, cut at apostrophes."""
-    return [*map(plain, _lower_words(text))]
+    return [*map(unaccented, _lower_words(text))]
 
 
 def _lower_words(text: str) -> list[str]:
@@ -85,12 +85,12 @@ def _exact_phrases(key: str) -> Phrases:
 
 
 @cache
-def _words(key: str) -> frozenset[str]:
-    each = {code: frozenset(map(plain, getattr(one, key).split())) for code, one in languages().items()}
-    return _together(each)
+def _vocabulary_words(key: str) -> frozenset[str]:
+    each = {code: frozenset(map(unaccented, getattr(one, key).split())) for code, one in languages().items()}
+    return _all_languages(each)
 
 
-def _together(each: Mapping[str, frozenset[str]]) -> frozenset[str]:
+def _all_languages(each: Mapping[str, frozenset[str]]) -> frozenset[str]:
     """Return the words of all languages but those that English has for something else: "on" is ten in Turkish."""
     others = frozenset(chain(*each.values()))
     return others - (function_words(ENGLISH) - each[ENGLISH])
@@ -143,7 +143,7 @@ def asks_for_all(question: str) -> bool:
     said = plain_words(question)
     place, others = 0, _phrases("not_all")
     while place < len(said):
-        if (end := others.end(said, place)) == place and said[place] in _words("all_of_them"):
+        if (end := others.end(said, place)) == place and said[place] in _vocabulary_words("all_of_them"):
             return True
         place = max(end, place + 1)
     return False
@@ -151,7 +151,7 @@ def asks_for_all(question: str) -> bool:
 
 def is_command(word: str) -> bool:
     """Whether a question for a list begins so: it asks for nothing by this word."""
-    return plain(word) in _words("list_commands")
+    return unaccented(word) in _vocabulary_words("list_commands")
 
 
 def is_empty(text: str) -> bool:
@@ -182,7 +182,7 @@ def opposites() -> dict[str, frozenset[str]]:
 def number_words() -> frozenset[str]:
     """Return the words for numbers from two on, case-folded."""
     counted = {code: entries(one.times.get("numbers", ""))[1:] for code, one in languages().items()}
-    return _together(
+    return _all_languages(
         {
             code: _folded([*" ".join(counted[code]).split(), *one.number_words.split()]) - _meaning_otherwise(one)
             for code, one in languages().items()
@@ -195,7 +195,7 @@ def date_words() -> frozenset[str]:
     """Return the words for days, months and seasons, case-folded, but for those that mostly mean something else:
     may.
     """
-    return _together(
+    return _all_languages(
         {
             code: _folded([*_single_words(one, DATES), *one.time_words.split()]) - _meaning_otherwise(one)
             for code, one in languages().items()
@@ -223,7 +223,9 @@ def names_a_time(text: str) -> bool:
 def _when_words() -> frozenset[str]:
     """Return the words for dates and for spans of time, and those that set one apart: last, next, ago."""
     lists = (*DATES, *UNITS, "last", "next", "ago")
-    return date_words() | _together({code: _folded(_single_words(one, lists)) for code, one in languages().items()})
+    return date_words() | _all_languages(
+        {code: _folded(_single_words(one, lists)) for code, one in languages().items()}
+    )
 
 
 @cache

@@ -73,7 +73,7 @@ def speaker_terms(speaker: str | None) -> list[str]:
     return [f"speaker:{word.lower()}" for word in words(speaker or "")]
 
 
-def hashed(term: str) -> int:
+def term_hash(term: str) -> int:
     """Return a term as `pgengram_terms` does: the first 32 bits of its MD5."""
     return int.from_bytes(md5(term.encode(), usedforsecurity=False).digest()[:4], "big", signed=True)
 
@@ -82,17 +82,17 @@ def searched_text(
     content: str, *, speaker: str | None, tags: list[str], occurred_at: datetime | None, metadata: dict[str, Any]
 ) -> str:
     """Return the text whose stems a memory is found by: content, who said it, its tags, its day and its detail."""
-    detail = " ".join(_texts(metadata))[:MAX_DETAIL_CHARACTERS]
+    detail = " ".join(_texts_within(metadata))[:MAX_DETAIL_CHARACTERS]
     day = f"{occurred_at:%d %B %Y}".lstrip("0") if occurred_at else ""
     return apart("\n".join(part for part in (content, speaker or "", " ".join(tags), day, detail) if part))
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _texts_within(value: Any) -> Iterator[str]:
     if isinstance(value, str):
         yield value
     elif isinstance(value, dict):
         for item in value.values():
-            yield from _texts(item)
+            yield from _texts_within(item)
     elif isinstance(value, list):
         for item in value:
-            yield from _texts(item)
+            yield from _texts_within(item)

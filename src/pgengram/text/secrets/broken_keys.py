@@ -71,9 +71,9 @@ def pieces_from(text: str, place: int, prefix: str) -> Iterator[Rewritten]:
         gap = _GAP.match(text, following.end())
         following = _PIECE.match(text, gap.end()) if gap else None
     if pieces:
-        yield _together(text, pieces)
+        yield _rejoined(text, pieces)
     if following and pieces and _is_rest(following, pieces):
-        yield _together(text, [*pieces, following])
+        yield _rejoined(text, [*pieces, following])
 
 
 def put_together(text: str, begin: int, end: int) -> Iterator[Iterator[Rewritten]]:
@@ -95,7 +95,7 @@ def _is_rest(piece: re.Match[str], lines: list[re.Match[str]]) -> bool:
     return len(piece[0]) < len(lines[0][0]) >= _FULL_LINE and all(len(one[0]) >= _FULL_LINE for one in lines)
 
 
-def _together(text: str, pieces: list[re.Match[str]]) -> Rewritten:
+def _rejoined(text: str, pieces: list[re.Match[str]]) -> Rewritten:
     places = [at for one in pieces for at in range(one.start(), one.end())]
     return Rewritten("".join(one[0] for one in pieces), [*places, len(text)])
 

@@ -38,7 +38,7 @@ def secrets_in(text: str) -> list[Found]:
         return []
     seen = without_invisible(text)
     found = _found_in(text if seen is None else seen.text)
-    return _apart(found if seen is None else [_placed(one, seen) for one in found])
+    return _without_overlaps(found if seen is None else [_placed(one, seen) for one in found])
 
 
 def _found_in(text: str) -> list[Found]:
@@ -95,7 +95,7 @@ def _lowered(text: str) -> str:
     return "".join(small if len(small := c.lower()) == 1 else c for c in text)
 
 
-def _apart(found: list[Found]) -> list[Found]:
+def _without_overlaps(found: list[Found]) -> list[Found]:
     """Return `found` by place, with those that overlap made one."""
     apart: list[Found] = []
     for one in sorted(found, key=lambda f: (f.start, -f.end)):

@@ -23,17 +23,17 @@ SPACES: Final = (" ", r"\s", r"\t", r"\n")
 @cache
 def patterns() -> tuple[Pattern, ...]:
     """Return all shapes; those that are found by what announces them come after those of a beginning of their own."""
-    return (*_read(OURS), *SHAPES, *_read(GITLEAKS))
+    return (*_read_rules(OURS), *SHAPES, *_read_rules(GITLEAKS))
 
 
-def _read(name: str) -> list[Pattern]:
+def _read_rules(name: str) -> list[Pattern]:
     return [
-        _pattern(rule, spaced=name == OURS)
+        _rule_pattern(rule, spaced=name == OURS)
         for rule in tomllib.loads(Path(__file__).with_name(name).read_text("utf-8"))["rules"]
     ]
 
 
-def _pattern(rule: dict[str, Any], *, spaced: bool) -> Pattern:
+def _rule_pattern(rule: dict[str, Any], *, spaced: bool) -> Pattern:
     name, shape = rule.get("tags", [rule["id"]])[0], _FIRST_GROUP.sub("(?P<secret>", rule["regex"], count=1)
     allowed = [one for group in rule.get("allowlists", []) for one in group["regexes"]]
     least = rule.get("entropy", 0)
@@ -73,7 +73,7 @@ def _keywords(*, spaced: bool) -> _Keywords:
 
 def prefixes_in(text: str) -> Iterator[tuple[int, str, tuple[Pattern, ...]]]:
     """Give the beginnings of keys in a text: where each stands, and its patterns."""
-    heads = _prefixes()
+    heads = _patterns_by_prefix()
     for head in _HEAD.finditer(text):
         for prefix, belongs in heads.get(head[0].lower(), ()):
             if text[head.start() : head.start() + len(prefix)].lower() == prefix:
@@ -81,7 +81,7 @@ def prefixes_in(text: str) -> Iterator[tuple[int, str, tuple[Pattern, ...]]]:
 
 
 @cache
-def _prefixes() -> dict[str, list[tuple[str, tuple[Pattern, ...]]]]:
+def _patterns_by_prefix() -> dict[str, list[tuple[str, tuple[Pattern, ...]]]]:
     """Return the beginnings by which keys are known, each with its patterns, by their first characters."""
     found: dict[str, list[tuple[str, tuple[Pattern, ...]]]] = {}
     for word, places in _keywords(spaced=False):

@@ -121,13 +121,13 @@ _NO_PASSWORD = frozenset({
 })  # fmt: skip
 
 
-def _fits(shape: str, text: str) -> bool:
+def _has_shape(shape: str, text: str) -> bool:
     return re.fullmatch(shape, text) is not None
 
 
 def _is_nothing(value: str) -> bool:
     """Whether a value is a placeholder, a place, or a piece of code rather than a secret."""
-    return any(_fits(shape, value) for shape in (_PLACEHOLDER, _CODE, _PLACE))
+    return any(_has_shape(shape, value) for shape in (_PLACEHOLDER, _CODE, _PLACE))
 
 
 def is_placeholder(value: str) -> bool:
@@ -163,7 +163,7 @@ def _is_bare_password(match: re.Match[str], value: str) -> bool:
 
 def is_no_password(value: str) -> bool:
     """Whether a value that is announced as a password is a word about passwords, a placeholder or code."""
-    if len(value) < SHORTEST_PASSWORD or value.casefold() in _NO_PASSWORD or _fits(_ALGORITHM, value):
+    if len(value) < SHORTEST_PASSWORD or value.casefold() in _NO_PASSWORD or _has_shape(_ALGORITHM, value):
         return True
     return _is_nothing(value) or value[0] in " ,;.)"  # the quote closes what stands before
 
@@ -180,7 +180,7 @@ def _ends_line(match: re.Match[str]) -> bool:
 def _is_key(match: re.Match[str]) -> bool:
     """Judge what follows `api_key=`: letters and digits, without an order that words or names have."""
     value = match["secret"].strip(".,;:")
-    if len(value) < SHORTEST_KEY or _is_nothing(value) or _fits(_ALGORITHM, value) or _fits(_LISTED, value):
+    if len(value) < SHORTEST_KEY or _is_nothing(value) or _has_shape(_ALGORITHM, value) or _has_shape(_LISTED, value):
         return False
     before = match.string[max(0, match.start() - 40) : match.start()]
     if not (re.search(_COMPOUND, before) or _is_variable(match, before) or _stands_alone(match, before, value)):
@@ -198,7 +198,7 @@ def _is_variable(match: re.Match[str], before: str) -> bool:
 def _stands_alone(match: re.Match[str], before: str, value: str) -> bool:
     """Whether the announcing word is a whole one, such as token, and its value is not an id: tokens of many things are."""
     alone = not before or not before[-1].isalnum() or (before[-1].islower() and match[0][0].isupper())
-    return alone and match["word"].lower() != "key" and not _fits(_UUID, value) and not _fits(_HASH, value)
+    return alone and match["word"].lower() != "key" and not _has_shape(_UUID, value) and not _has_shape(_HASH, value)
 
 
 _LISTED = r"(?i)(?:[a-z]+|\d{1,8})(?:[-_.:/+](?:v?\d{1,8}|[a-z]+))*|[a-z]+\d{1,4}"  # words and numbers: names, versions
@@ -206,7 +206,7 @@ _LISTED = r"(?i)(?:[a-z]+|\d{1,8})(?:[-_.:/+](?:v?\d{1,8}|[a-z]+))*|[a-z]+\d{1,4
 
 def _is_url_password(match: re.Match[str]) -> bool:
     value = match["secret"]
-    return not _fits(r"<.*>|\$.*|\{.*\}|\[.*\]|%[A-Za-z_]\w*%|[*•.…xX]+|.*\*{3,}.*", value)
+    return not _has_shape(r"<.*>|\$.*|\{.*\}|\[.*\]|%[A-Za-z_]\w*%|[*•.…xX]+|.*\*{3,}.*", value)
 
 
 _ISSUERS = (
@@ -221,7 +221,7 @@ def _is_card(match: re.Match[str]) -> bool:
     number = "".join(c for c in match[0] if c.isdigit())
     digits = [int(c) for c in reversed(number)]
     doubled = (sum(divmod(2 * digit, 10)) for digit in digits[1::2])
-    return _fits(_ISSUERS, number) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
+    return _has_shape(_ISSUERS, number) and (sum(digits[::2]) + sum(doubled)) % 10 == 0
 
 
 # -- shapes ----------------------------------------------------------------------------------------------------------
@@ -252,7 +252,7 @@ SHAPES: Final[tuple[Pattern, ...]] = (
     Pattern(
         "authorization header", ("bearer", "authorization"),
         r"(?i)(?<!\w)(?:authorization[\"']?[ ]?[:=][ ]?[\"']?(?:bearer|basic|token)|bearer)[ ]+(?P<secret>[\w.~+/-]{16,}=*)",
-        lambda m: any(c.isdigit() for c in m["secret"]) and entropy(m["secret"]) >= KEY_ENTROPY and not _fits(_LISTED,
+        lambda m: any(c.isdigit() for c in m["secret"]) and entropy(m["secret"]) >= KEY_ENTROPY and not _has_shape(_LISTED,
         m["secret"]),
         spaced=True,
     ),

@@ -38,7 +38,7 @@ def _negation_parts() -> re.Pattern[str]:
 
 
 @cache
-def _prefixes() -> frozenset[str]:
+def _number_prefixes() -> frozenset[str]:
     return frozenset(prefix.casefold() for one in languages().values() for prefix in one.negating_prefixes.split())
 
 
@@ -75,7 +75,7 @@ def tokens(text: str) -> frozenset[str]:
         if is_unspaced(word) and len(word) > 1:
             found |= {word[i : i + 2] for i in range(len(word) - 1)}
         else:
-            found.add(_bare(word))
+            found.add(_bare_word(word))
     return frozenset(found)
 
 
@@ -93,7 +93,7 @@ def differences(one: str, other: str) -> list[str]:
     elsewhere. Careful rather than clever: lists of words, and capitals, no grammar. In a script without capitals any
     word in place of another counts as a name.
     """
-    first, second = _read(one), _read(other)
+    first, second = _reading(one), _reading(other)
     found = {
         "numbers": first.numbers != second.numbers,
         "dates": first.dates != second.dates,
@@ -106,11 +106,11 @@ def differences(one: str, other: str) -> list[str]:
 
 def on_other_days(one: str, other: str) -> bool:
     """Whether each of two texts names calendar days, and none of them is a day of the other."""
-    first, second = _days(one), _days(other)
+    first, second = _days_named(one), _days_named(other)
     return bool(first and second) and not first & second
 
 
-def _days(text: str) -> frozenset[str]:
+def _days_named(text: str) -> frozenset[str]:
     """Return the calendar days that a text names: in figures, or as a number beside the name of a month."""
     found = {found[0] for found in _IN_FIGURES.finditer(text)}
     for at in _BESIDE_MONTH.finditer(text.casefold()):
@@ -134,11 +134,11 @@ def _is_day(at: re.Match[str]) -> bool:
 
 
 @lru_cache(maxsize=256)
-def _read(text: str) -> Reading:
+def _reading(text: str) -> Reading:
     text = unicodedata.normalize("NFKC", text)
-    written = [_bare(word) for word in words(text)]
+    written = [_bare_word(word) for word in words(text)]
     lowered = [word.casefold() for word in written]
-    capitals = [*_capitalised(text)]
+    capitals = [*_capitalised_words(text)]
     return Reading(
         lowered=lowered,
         numbers=_numbers(text, lowered),
@@ -168,7 +168,7 @@ def _other_names(one: Reading, other: Reading) -> bool:
 
 def other_subjects(one: str, other: str) -> bool:
     """Whether two texts begin with different names and say different things of them, so that both may hold."""
-    first, second = _read(one), _read(other)
+    first, second = _reading(one), _reading(other)
     begun = [text.lowered[:1] for text in (first, second)]
     if not (begun[0] and begun[1]) or begun[0] == begun[1] or not all(map(_begins_with_a_name, (first, second))):
         return False
@@ -178,7 +178,7 @@ def other_subjects(one: str, other: str) -> bool:
 
 def new_names(newer: str, older: str) -> frozenset[str]:
     """Return the names in a text that another doesn't have, case-folded; days and months are none."""
-    one, other = _read(newer), _read(older)
+    one, other = _reading(newer), _reading(older)
     return (one.names | one.openings).difference(other.lowered) - time_words()
 
 
@@ -195,7 +195,7 @@ def _opposed(one: Reading, other: Reading) -> bool:
         prefix + word in denied
         for plain, denied in ((first, second), (second, first))
         for word in plain
-        for prefix in _prefixes()
+        for prefix in _number_prefixes()
     )
 
 
@@ -209,7 +209,7 @@ def _changed_places(one: list[str], other: list[str]) -> bool:
     return not any(one[i] == other[0] and one[i:] + one[:i] == other for i in range(1, len(one)))
 
 
-def _bare(word: str) -> str:
+def _bare_word(word: str) -> str:
     return _POSSESSIVE.sub("", word)
 
 
@@ -218,7 +218,7 @@ def _numbers(text: str, lowered: list[str]) -> list[str]:
     return digits + [word for word in lowered if word in number_words()]
 
 
-def _capitalised(text: str) -> Iterator[tuple[str, bool]]:
+def _capitalised_words(text: str) -> Iterator[tuple[str, bool]]:
     """Yield each word that begins with or holds a capital, and whether it begins a sentence."""
     end = 0
     for word in words(text):
@@ -226,7 +226,7 @@ def _capitalised(text: str) -> Iterator[tuple[str, bool]]:
         before, end = text[max(0, start - 8) : max(0, start)], max(start, 0) + len(word)
         if any(c.isupper() for c in word) and word not in ("I", "I'm", "I’m", "I've", "I'll", "I'd"):
             opens = start <= 0 or _SENTENCE_END.search(before) is not None
-            yield _bare(word), opens and not any(c.isupper() for c in word[1:])
+            yield _bare_word(word), opens and not any(c.isupper() for c in word[1:])
 
 
 def _caseless(line: list[str]) -> Iterator[str]:

@@ -44,7 +44,7 @@ def said_otherwise(one: str, other: str, differing: Sequence[str] = ()) -> list[
     """
     if differing or includes(one, other) or includes(other, one):
         return []
-    first, second = (Counter(_words(text)) for text in (one, other))
+    first, second = (Counter(_compared_words(text)) for text in (one, other))
     replaced = first - second and second - first and overlap(one, other) >= ALIKE
     return ["words" if replaced else "wording"]
 
@@ -61,11 +61,11 @@ def includes(text: str, other: str) -> bool:
         return False
     if INDENTED.search(text) or INDENTED.search(other):
         return canonical(text) == canonical(other)
-    whole, part = _words(text), _words(other)
+    whole, part = _compared_words(text), _compared_words(other)
     if whole and _say_the_same(whole, part):
         return True
-    there = iter([_words(one) for one in sentences(text)])
-    wanted = [_words(one) for one in sentences(other)]
+    there = iter([_compared_words(one) for one in sentences(text)])
+    wanted = [_compared_words(one) for one in sentences(other)]
     return bool(part) and all(any(_say_the_same(one, sentence) for one in there) for sentence in wanted)
 
 
@@ -73,7 +73,9 @@ def _same_letters(text: str, other: str) -> bool:
     """Whether each word of `other` is in `text` with the same capitals, but for the first letter of a sentence."""
     inner, begin = _written(text)
     wanted, begins = _written(other)
-    return all(word in inner or _begun(word) in begin for word in wanted) and begins <= begin | {*map(_begun, inner)}
+    return all(word in inner or _first_letters(word) in begin for word in wanted) and begins <= begin | {
+        *map(_first_letters, inner)
+    }
 
 
 def _written(text: str) -> tuple[frozenset[str], frozenset[str]]:
@@ -81,10 +83,10 @@ def _written(text: str) -> tuple[frozenset[str], frozenset[str]]:
     them.
     """
     each = ["".join(_spaced(unicodedata.normalize("NFKC", one))).split() for one in sentences(text)]
-    return frozenset(word for one in each for word in one[1:]), frozenset(_begun(one[0]) for one in each if one)
+    return frozenset(word for one in each for word in one[1:]), frozenset(_first_letters(one[0]) for one in each if one)
 
 
-def _begun(word: str) -> str:
+def _first_letters(word: str) -> str:
     return word[:1].lower() + word[1:]
 
 
@@ -110,7 +112,7 @@ def _phrase_moved(one: Words, other: Words) -> bool:
 
 
 @lru_cache(maxsize=512)
-def _words(text: str) -> Words:
+def _compared_words(text: str) -> Words:
     """Return the words of a text and the signs that say something, in lower case and in their order; of scripts without
     spaces each character.
     """

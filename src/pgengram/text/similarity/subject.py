@@ -32,7 +32,7 @@ def same_subject(newer: str, older: str, scope: str = "") -> bool:
         scope: the names of whom and what both are about, which tell nothing.
     """
     about = {beginning(word) for word in tokens(scope)}
-    first, second = (_words(text) - about for text in (newer, older))
+    first, second = (_subject_words(text) - about for text in (newer, older))
     shared, fewer = len(first & second), min(len(first), len(second))
     changed = announces_change(newer)
     if not fewer or not shared or (shared < min(SEVERAL, fewer) and not changed):
@@ -47,7 +47,7 @@ def _has_capital(text: str, stem: str) -> bool:
     return any(word[:1].isupper() for word in words(text) if word.casefold().startswith(stem))
 
 
-def _words(text: str) -> set[str]:
+def _subject_words(text: str) -> set[str]:
     common = function_words(ENGLISH) | function_words(language_of(text).code)
     return {
         beginning(word)

@@ -14,9 +14,9 @@ WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
 
 
-def changed(old: Any, new: Any) -> list[Piece]:
+def word_changes(old: Any, new: Any) -> list[Piece]:
     """Return the words of two values, each with whether it stayed, went or came."""
-    before, after = _text(old), _text(new)
+    before, after = _diff_text(old), _diff_text(new)
     one, other = WORDS.findall(before), WORDS.findall(after)
     if max(len(one), len(other)) > MAX_COMPARED or not one or not other:
         return [piece for piece in (("gone", before), ("new", after)) if piece[1]]
@@ -29,7 +29,7 @@ def changed(old: Any, new: Any) -> list[Piece]:
     return pieces
 
 
-def _text(value: Any) -> str:
+def _diff_text(value: Any) -> str:
     if value is None:
         return ""
     if isinstance(value, dict) and {"to_id", "type", "strength"} <= value.keys():

@@ -15,12 +15,12 @@ from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.inputs import NewMemory
 from pgengram.service.calls.arguments import reader
-from pgengram.text.markdown import blocks
+from pgengram.text.markdown import markdown_blocks
 from pgengram.text.notes import Note, named
 from pgengram.transfer.ingestion.arrivals import MOMENTS
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Item, Left, Read, edge, kind, memory, moment, uuid_of, words
+from pgengram.transfer.records import Item, Left, Read, edge, known_kind, memory, moment, tag_words, uuid_of
 
 SYSTEM = "markdown"
 MOST_BYTES: Final = 1_000_000  # of one note
@@ -55,14 +55,14 @@ def read(source: Source) -> Read:
         if not note.body:
             yield Left(place, "it is empty")
             continue
-        record = _record(file, stem, note)
+        record = _note_record(file, stem, note)
         for name in (*named(note.fields, stem), *_paths(file)):
             ids.setdefault(name, record["id"])
         is_ours = uuid_of(note.fields.get("id")) is not None
         if links := note.links:
             in_text = {name for _, name in links} - {name for _, name in Note(note.fields).links} if is_ours else set()
             leads.append((place, record["id"], links, in_text))
-        told = is_ours or _first(note, TIMES["updated_at"]) is not None
+        told = is_ours or _first_field(note, TIMES["updated_at"]) is not None
         yield Item(place, record, edits=is_ours, by_file_time=not told)
     for place, id_, links, in_text in leads:
         yield from _links(place, id_, links, ids, in_text)
@@ -73,7 +73,7 @@ def _links(
 ) -> Read:
     """Yield where a note leads; what the text of one of our memories says in double brackets need not be a note."""
     for type_, name in links:
-        target = _target(name.lower().removesuffix(".md").strip("/"), ids)
+        target = _linked_note(name.lower().removesuffix(".md").strip("/"), ids)
         where = f"{place}: [[{name}]]"
         if target is None:
             attached = _ATTACHMENT.fullmatch(name) is not None
@@ -82,7 +82,7 @@ def _links(
             yield Item(where, edge(id_, target, type_), last=True)
 
 
-def _target(name: str, ids: Mapping[str, str]) -> str | None:
+def _linked_note(name: str, ids: Mapping[str, str]) -> str | None:
     """Return the memory of the note that a link names, by its path too; one that climbs names it by its end."""
     parts = [part for part in name.split("/") if part not in (".", "..")]
     ends = range(len(parts)) if len(parts) < len(name.split("/")) else range(1)
@@ -104,30 +104,30 @@ def _notes(source: Source) -> Iterator[tuple[File, Note | Left]]:
             yield file, document(source, file)
 
 
-def _record(file: File, stem: str, note: Note) -> dict[str, Any]:
+def _note_record(file: File, stem: str, note: Note) -> dict[str, Any]:
     title = str(note.fields.get("title") or stem)
     own = uuid_of(note.fields.get("id"))
     kept = {name: value for name, value in note.fields.items() if name not in KNOWN}
-    known = _fields(note, kept)
+    known = _memory_fields(note, kept)
     if own is None:
-        others = {name: known.pop(name) for name in OURS if name in known and not _fits(name, known[name])}
+        others = {name: known.pop(name) for name in OURS if name in known and not _is_ours(name, known[name])}
         kept |= {name: note.fields.get(name, value) for name, value in others.items()}
         key = str(note.fields.get("permalink") or file.place)
         known["tags"] = note.tags
         made = memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
-        return _dated(made, file)
+        return _with_file_times(made, file)
     metadata = note.fields.get("metadata")
     kept |= metadata if isinstance(metadata, dict) else {}
     made = memory(SYSTEM, str(own), note.body, metadata=kept, **known)
     return {**made, "id": str(own), "metadata": kept, "status": note.fields.get("status") or "active"}
 
 
-def _fits(name: str, value: Any) -> bool:
+def _is_ours(name: str, value: Any) -> bool:
     """Whether a field of another program's note says what a memory's field of this name says: `status: done` does not."""
     if name == "status":
         return value in f.STATUSES and value != "working"
     if name == "kind":
-        return kind(value) is not None
+        return known_kind(value) is not None
     if name in MOMENTS:
         return moment(value) is not None
     if name not in NewMemory.model_fields:
@@ -139,7 +139,7 @@ def _fits(name: str, value: Any) -> bool:
     return True
 
 
-def _dated(made: dict[str, Any], file: File) -> dict[str, Any]:
+def _with_file_times(made: dict[str, Any], file: File) -> dict[str, Any]:
     """Return a memory with the times that its note does not tell: that of the file's name, or of its last change, and
     which of both; it keeps its id, whenever the file is copied.
     """
@@ -161,31 +161,31 @@ def _titled(body: str, title: str) -> str:
     return body if title.lower() in body.lower()[: 2 * len(title) + 20] else f"# {title}\n\n{body}"
 
 
-def _fields(note: Note, kept: dict[str, Any]) -> dict[str, Any]:
+def _memory_fields(note: Note, kept: dict[str, Any]) -> dict[str, Any]:
     """Return the fields that a memory has here; a type that is none here is a kind, or is kept as `note_type`."""
     known: dict[str, Any] = {name: note.fields[name] for name in OURS if name in note.fields}
-    known |= {name: _first(note, names) for name, names in TIMES.items()}
+    known |= {name: _first_field(note, names) for name, names in TIMES.items()}
     type_ = known.get("type")
     if type_ not in f.TYPES:
         known.pop("type", None)
-        kept |= {"note_type": type_} if type_ and kind(type_) is None else {}
+        kept |= {"note_type": type_} if type_ and known_kind(type_) is None else {}
         known |= {"kind": type_} if type_ and "kind" not in known else {}
     return known | {"tags": note.fields.get("tags")}
 
 
-def _first(note: Note, names: tuple[str, ...]) -> Any:
+def _first_field(note: Note, names: tuple[str, ...]) -> Any:
     return next((found for name in names if (found := moment(note.fields.get(name)))), None)
 
 
 def facts(system: str, place: str, note: Note) -> Iterator[Item | Left]:
     """Yield each block and each item of a list with the heading above it; code and tables are whole."""
-    for number, block in enumerate(blocks(note.body), 1):
+    for number, block in enumerate(markdown_blocks(note.body), 1):
         where = f"{place}, part {number}"
         if block.is_unseen:
             yield Left(where, "it is a comment or markup without text", by_design=True)
         elif text := block.text.strip():
             said = f"{block.heading}: {text}" if block.heading else text
-            record = memory(system, f"{place}\0{text}", said, tags=words(note.fields.get("tags")), source=place)
+            record = memory(system, f"{place}\0{text}", said, tags=tag_words(note.fields.get("tags")), source=place)
             record["metadata"]["imported"]["id"] = place
             yield Item(where, record)
 

@@ -13,7 +13,7 @@ from pgengram.service.calls.vocabulary import NAMES
 from pgengram.transfer.input.json_records import NOT_UTF8, Broken
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import Item, Left, Read, made_of, memory, words
+from pgengram.transfer.records import Item, Left, Read, made_of, memory, tag_words
 
 FIELDS: Final = ("content", "created_at", "updated_at", "occurred_at", "tags", "kind", "importance", "user", "project",
                  "speaker", "source", "id")  # fmt: skip # that a column can become
@@ -40,12 +40,12 @@ def read(source: Source, mapping: Mapped | None = None) -> Read:
         InvalidInput: the mapping names a field or a column that is not there, or none is told and none can be guessed.
     """
     mapping = mapping or guessed(source)
-    _check(source, mapping)
+    _check_mapping(source, mapping)
     for place, row in _rows(source):
         if isinstance(row, Left):
             yield row
         else:
-            yield made_of(place, _item, place, row, mapping)
+            yield made_of(place, _row_item, place, row, mapping)
 
 
 def guessed(source: Source) -> dict[str, str]:
@@ -67,7 +67,7 @@ def columns(source: Source) -> dict[str, str]:
     found: dict[str, str] = {}
     for row in rows:
         if not isinstance(row, Left):
-            found |= {name: found.get(name) or _excerpt(value) for name, value in row.items()}
+            found |= {name: found.get(name) or _value_excerpt(value) for name, value in row.items()}
     left = next((row for row in rows if isinstance(row, Left) and not row.by_design), None)
     if left and not found:
         raise InvalidInput(f"{left.place} can't be imported: {left.reason}.", "Nothing was imported.")
@@ -81,11 +81,11 @@ def _first_rows(source: Source) -> list[dict[str, Any] | Left]:
     return rows
 
 
-def _excerpt(value: Any) -> str:
+def _value_excerpt(value: Any) -> str:
     return "" if value is None else " ".join(str(value)[:EXAMPLE].split())
 
 
-def _check(source: Source, mapping: Mapped) -> None:
+def _check_mapping(source: Source, mapping: Mapped) -> None:
     there = columns(source)
     shown = ", ".join(islice(there, 30)) or "none"
     if unknown := mapping.keys() - set(FIELDS):
@@ -99,14 +99,14 @@ def _check(source: Source, mapping: Mapped) -> None:
         )
 
 
-def _item(place: str, row: Mapping[str, Any], mapping: Mapped) -> Item | Left:
+def _row_item(place: str, row: Mapping[str, Any], mapping: Mapped) -> Item | Left:
     cells = {field: row.get(column) for field, column in mapping.items()}
     text = cells.pop("content")
     if not isinstance(text, str) or not text.strip():
         return Left(place, "it has no text")
     rest = {name: value for name, value in row.items() if name not in mapping.values() and value not in (None, "")}
     tags = cells.pop("tags", None)
-    tags = words(tags.replace(";", ",")) if isinstance(tags, str) else words(tags)
+    tags = tag_words(tags.replace(";", ",")) if isinstance(tags, str) else tag_words(tags)
     key = cells.pop("id", None)
     record = memory("rows", key, text, tags=tags, metadata=rest, **cells)
     return Item(place, record | {name: cells[name] for name in TIMES if cells.get(name) and name not in record})
@@ -120,7 +120,7 @@ def _rows(source: Source) -> Iterator[tuple[str, dict[str, Any] | Left]]:
         begins = source.head(file).lstrip()
         try:
             if begins[:1] == b"[" or (begins[:1] == b"{" and file.path.suffix == ".json"):
-                yield from _of_json(source, file)
+                yield from _rows_of_json(source, file)
             elif begins[:1] == b"{":
                 yield from _of_lines(source, file)
             else:
@@ -131,7 +131,7 @@ def _rows(source: Source) -> Iterator[tuple[str, dict[str, Any] | Left]]:
             yield file.place, Left(file.place, f"it can't be read to its end: {error}")
 
 
-def _of_json(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] | Left]]:
+def _rows_of_json(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] | Left]]:
     for found in source.records(file):
         if isinstance(found, Broken):
             yield found.place, Left(found.place, found.reason)

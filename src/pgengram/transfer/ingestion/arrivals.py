@@ -12,7 +12,7 @@ from pydantic import TypeAdapter, ValidationError
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
 from pgengram.errors import InvalidInput
-from pgengram.inputs import NewMemory, refusal
+from pgengram.inputs import NewMemory, as_invalid_input
 from pgengram.runtime.clock import here
 from pgengram.runtime.context import PEOPLE
 from pgengram.service.calls.arguments import reader
@@ -49,12 +49,12 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
         InvalidInput: a field has a value that no memory may have.
     """
     record = _named_as_here(record)
-    moments = _moments(record)
+    moments = _given_moments(record)
     exact = isinstance(record.get("detail"), Mapping)
-    new = _checked(record, tags)
+    new = _checked_memory(record, tags)
     record = _with_checked_words(record, new)
     detail, extra = (record["detail"], new.metadata) if exact else split_metadata(new.memory_type, new.metadata)
-    known, event_time = _detail(new.memory_type, detail, exact=exact)
+    known, event_time = _detail_row(new.memory_type, detail, exact=exact)
     occurred_at = moments.get("occurred_at") or (None if exact else event_time)
     created_at = moments.get("created_at") or datetime.now(UTC)
     began_at = occurred_at or created_at
@@ -69,10 +69,10 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     )
     base = {
         **_defaults(new.memory_type, detail, follows, began_at=began_at, created_at=created_at),
-        **_columns(record, with_empty=exact),
+        **_given_columns(record, with_empty=exact),
         "id": str(_id(record, follows.content_hash, new.content, moments.get("created_at"))),
         "type": new.memory_type,
-        "status": _status(record),
+        "status": _checked_status(record),
         "content_hash": "\\x" + follows.content_hash.hex(),
         "metadata": dict(extra),
         "occurred_at": f.as_utc(occurred_at),
@@ -82,7 +82,7 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
         UUID(base["id"]),
         follows.content_hash,
         base["status"] == "active",
-        _rows(record, new, base, known),
+        _table_rows(record, new, base, known),
         history=_history(record, base["version"], new.source_provider),
         tags=kept_tags,
         searched=follows.searched,
@@ -95,7 +95,7 @@ def _with_checked_words(record: Mapping[str, Any], new: NewMemory) -> Mapping[st
     return {**record, **{name: getattr(new, name) for name in WORDS_AND_NAMES if record.get(name) is not None}}
 
 
-def _columns(record: Mapping[str, Any], *, with_empty: bool) -> dict[str, Any]:
+def _given_columns(record: Mapping[str, Any], *, with_empty: bool) -> dict[str, Any]:
     """Return what a record says of the columns of a memory; empty ones too if so asked."""
     return {name: record[name] for name in record.keys() - OF_PARTS if with_empty or record[name] is not None}
 
@@ -116,7 +116,7 @@ def _defaults(
     }
 
 
-def _rows(
+def _table_rows(
     record: Mapping[str, Any], new: NewMemory, base: dict[str, Any], detail: dict[str, Any]
 ) -> dict[str, dict[str, Any]]:
     """Return the rows of one memory by their tables."""
@@ -137,7 +137,7 @@ def _id(record: Mapping[str, Any], digest: bytes, content: str, created_at: date
     return id_
 
 
-def _status(record: Mapping[str, Any]) -> str:
+def _checked_status(record: Mapping[str, Any]) -> str:
     status = record.get("status") or "active"
     if status not in f.STATUSES:
         raise InvalidInput(f"status must be one of {', '.join(f.STATUSES)}.")
@@ -159,11 +159,11 @@ def imported_actor(name: Any) -> Any:
     return f"imported {name}" if name in PEOPLE else name
 
 
-def _moments(record: Mapping[str, Any]) -> dict[str, datetime]:
-    return {name: _moment(name, record[name]) for name in MOMENTS if record.get(name) is not None}
+def _given_moments(record: Mapping[str, Any]) -> dict[str, datetime]:
+    return {name: _read_moment(name, record[name]) for name in MOMENTS if record.get(name) is not None}
 
 
-def _moment(name: str, value: Any) -> datetime:
+def _read_moment(name: str, value: Any) -> datetime:
     try:
         return _Moment.validate_python(value)
     except ValidationError:
@@ -180,7 +180,7 @@ def _named_as_here(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return {target if target not in record else name: record[name] for name, target in named.items()}
 
 
-def _checked(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
+def _checked_memory(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
     """Check the fields that a new memory may have."""
     given = {
         name: record[name]
@@ -195,13 +195,13 @@ def _checked(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
     return reader(NewMemory).read(given)[0]
 
 
-def _detail(type_: str, detail: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], datetime | None]:
+def _detail_row(type_: str, detail: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], datetime | None]:
     """Return the row of the type's own table, and when an event happened."""
     judged = {name: value for name, value in detail.items() if name not in ("average_duration", "success_rate")}
     try:
         model = DETAILS[type_].model_validate(judged)
     except ValidationError as error:
-        raise refusal(error, "detail") from None
+        raise as_invalid_input(error, "detail") from None
     row = model.model_dump(mode="json", exclude={CONFIDENCE_NAME.get(type_, "")})
     if type_ == "procedural":
         row["average_duration"] = detail.get("average_duration")

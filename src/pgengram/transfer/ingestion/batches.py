@@ -27,7 +27,7 @@ def batches(items: Iterable[One]) -> Iterator[list[One]]:
         yield batch
 
 
-def without_secrets(record: Mapping[str, Any], core: Core, report: Imported) -> Mapping[str, Any]:
+def record_without_secrets(record: Mapping[str, Any], core: Core, report: Imported) -> Mapping[str, Any]:
     """Return a record without secrets; ids, which nobody chose, are not judged.
 
     Raises:
@@ -47,7 +47,7 @@ async def one_by_one_if_needed(
     try:
         await take(items)
     except (DatabaseFailed, Conflict, *OTHER_FORMS) as error:
-        reason = _reason(error) if isinstance(error, PgengramError) else of_another_form("").reason
+        reason = _refusal_reason(error) if isinstance(error, PgengramError) else of_another_form("").reason
         if reason is None:
             raise
         if len(items) == 1:
@@ -57,7 +57,7 @@ async def one_by_one_if_needed(
             await one_by_one_if_needed([item], take, report)
 
 
-def _reason(error: PgengramError) -> str | None:
+def _refusal_reason(error: PgengramError) -> str | None:
     """Return why the database refused a record, or None when the fault is not the record's."""
     cause = error.__cause__
     if not isinstance(cause, psycopg.DataError | psycopg.IntegrityError):

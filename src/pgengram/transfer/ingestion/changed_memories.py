@@ -11,7 +11,7 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import PgengramError
-from pgengram.inputs import Change, checked
+from pgengram.inputs import Change, validated
 from pgengram.runtime.retry import retrying
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
@@ -65,7 +65,7 @@ class ChangedMemories:
             return []
         texts = {arrived.id: str(arrived.rows["memories"]["content"]) for _, arrived in asked}
         async with self._core.store.transaction() as tx:
-            known = await transferring.known(tx, [arrived for _, arrived in asked])
+            known = await transferring.known_memories(tx, [arrived for _, arrived in asked])
             unseen = await newer_states.unseen(tx, texts)
         return [
             pair
@@ -77,7 +77,7 @@ class ChangedMemories:
     async def take(self, pairs: Sequence[Pair]) -> None:
         """Change the memories that are here under their own ids, and count those that changed."""
         async with self._core.store.transaction() as tx:
-            known = await transferring.known(tx, [arrived for _, arrived in pairs])
+            known = await transferring.known_memories(tx, [arrived for _, arrived in pairs])
             copied = {one.id: str(one.rows["memories"]["content"]) for item, one in pairs if item.by_file_time}
             unseen = await newer_states.unseen(tx, copied) if copied else set()
         newer: list[Pair] = []
@@ -104,7 +104,7 @@ class ChangedMemories:
     @retrying
     async def _take_newer(self, pairs: Sequence[Pair]) -> int:
         arrivals = [arrival for _, arrival in pairs]
-        said = {arrival.id: _said(item) for item, arrival in pairs}
+        said = {arrival.id: _named_fields(item) for item, arrival in pairs}
         items = {arrival.id: item for item, arrival in pairs}
         async with self._core.store.transaction() as tx:
             found = await newer_states.compared(tx, arrivals, said)
@@ -136,7 +136,7 @@ class ChangedMemories:
         removed: dict[newer_states.Edge, datetime] = {}
         for _, arrival in pairs:
             for row in arrival.history:
-                edge = _removed(row)
+                edge = _removed_link(row)
                 if edge and (at := moment(row.get("at"))):
                     key = (str(arrival.id), str(edge.get("to_id")), str(edge.get("type")))
                     removed[key] = max(at, removed.get(key, at))
@@ -144,7 +144,7 @@ class ChangedMemories:
         if removed and not self._report.dry_run:
             async with self._core.store.transaction() as tx:
                 await tx.rows(s.LOCK, {"ids": [edge[0] for edge in removed]})
-                await newer_states.take_back(tx, removed)
+                await newer_states.take_edges_back(tx, removed)
 
     # -- edited notes ----------------------------------------------------------------------------------------------
 
@@ -153,7 +153,7 @@ class ChangedMemories:
         ids = [arrival.id for _, arrival in pairs]
         changed = 0
         async with self._core.store.transaction() as tx:
-            rows = await memories.read(tx, ids, None)
+            rows = await memories.read_memories(tx, ids, None)
             exported = {
                 arrival.id: await _as_exported(tx, rows[arrival.id], item)
                 for item, arrival in pairs
@@ -207,7 +207,7 @@ class ChangedMemories:
                 if not change.get("tags", True):
                     change |= {"tags": None, "clear": ["tags"]}
                 await self._manager.update_memory(
-                    checked(Change, {name: value for name, value in change.items() if value is not None})
+                    validated(Change, {name: value for name, value in change.items() if value is not None})
                 )
             return True
         return False
@@ -219,12 +219,12 @@ def _is_foreign(item: Item) -> bool:
     return item.foreign and not item.edits and isinstance(metadata, Mapping) and "imported" in metadata
 
 
-def _said(item: Item) -> set[str] | None:
+def _named_fields(item: Item) -> set[str] | None:
     """Return which fields a record names; None where it is a whole one of an export."""
     return None if isinstance(item.record.get("detail"), Mapping) else set(item.record)
 
 
-def _removed(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def _removed_link(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the link that an entry of a history removed."""
     changes = row.get("changes")
     pair = changes.get("relationship") if row.get("operation") == "unlink" and isinstance(changes, Mapping) else None
@@ -234,7 +234,7 @@ def _removed(row: Mapping[str, Any]) -> Mapping[str, Any] | None:
 async def _as_exported(tx: Any, row: Row, item: Item) -> Row:
     """Return a memory as it was when its note was written, which the note's updated_at tells."""
     at = moment(item.record.get("updated_at"))
-    [then] = await history.complete(tx, [dict(row)], at)
+    [then] = await history.rows_as_of(tx, [dict(row)], at)
     return then
 
 

@@ -19,7 +19,7 @@ from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Table
 from pgengram.transfer.ingestion.arrivals import imported_actor
-from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, without_secrets
+from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, record_without_secrets
 from pgengram.transfer.records import OTHER_FORMS, Item, Left, Said, made_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
 from pgengram.transfer.transcripts import REPEATED
@@ -76,7 +76,7 @@ class RelatedRows:
 
     def _row(self, record: str, item: Item) -> Row:
         now = datetime.now(UTC)
-        row = {**DEFAULTS.get(record, {}), **without_secrets(item.record, self._core, self._report)}
+        row = {**DEFAULTS.get(record, {}), **record_without_secrets(item.record, self._core, self._report)}
         del row["record"]
         row |= {name: row.get(name) or now for name in ("created_at", "added_at")}
         row["updated_at"] = row.get("updated_at") or row["created_at"]
@@ -99,7 +99,7 @@ class RelatedRows:
         named = cast("list[UUID]", list({uuid_of(row.get(name)) for _, row in rows for name in ends} - {None}))
         async with self._core.store.transaction() as tx:
             there = await transferring.there(tx, named) | self.fresh
-            erased = await transferring.erased(tx, named)
+            erased = await transferring.erased_here(tx, named)
         usable = []
         for item, row in rows:
             ids = {uuid_of(row.get(name)) for name in ends}
@@ -136,7 +136,7 @@ class RelatedRows:
         for item, row in rows:
             if (row.get("client"), row.get("conversation")) in self.conversations:
                 usable.append((item, row))
-            elif isinstance(turn := made_of(item.place, _said, item.place, row), Said):
+            elif isinstance(turn := made_of(item.place, _turn_of, item.place, row), Said):
                 self.turns.append(turn)
             else:
                 self._report.leave(turn)
@@ -159,17 +159,17 @@ class RelatedRows:
     async def _forget(self, item: Item, id_: UUID, erased_at: datetime) -> None:
         async with self._core.store.transaction() as tx:
             await tx.rows(s.LOCK, {"ids": [id_]})
-            row = (await memories.read(tx, [id_], None)).get(id_)
+            row = (await memories.read_memories(tx, [id_], None)).get(id_)
             if row is None or row["status"] == "invalidated" or row["updated_at"] > erased_at:
                 return
             reason = f"it was erased in the other store and is forgotten here; pgengram forget --hard {id_} erases it"
             self._report.leave(Left(item.place, reason, by_design=True))
             self._report.updated["memory"] += 1
             if not self._report.dry_run:
-                await changes.forget(tx, row, reason=ERASED_THERE, replaced_by=[], session_id=None)
+                await changes.forget_memory(tx, row, reason=ERASED_THERE, replaced_by=[], session_id=None)
 
 
-def _said(place: str, row: Row) -> Said | Left:
+def _turn_of(place: str, row: Row) -> Said | Left:
     """Return a turn, or that it was taken back; what is a copy of another is none by itself."""
     time, number = moment(row.get("time")), row.get("number")
     withdrawn = row.get("withdrawn")
@@ -204,7 +204,7 @@ class _Adding:
         async with self._core.store.transaction() as tx:
             dated = [row for item, row in pairs if item.record.get("updated_at")] if table.dated else []
             changed = await transferring.renew_rows(tx, table, dated, dry_run=dry_run)
-            there = await transferring.present(tx, table, rows)
+            there = await transferring.keys_present(tx, table, rows)
             keyed = {tuple(str(row.get(name)) for name, _ in table.key): row for row in reversed(rows)}
             fresh = [row for key, row in reversed(keyed.items()) if key not in there]
             added = len(fresh)
@@ -219,10 +219,14 @@ class _Adding:
 
     async def _follow(self, tx: Transaction, fresh: list[Row]) -> None:
         if self._table.record == "cluster_member":
-            await transferring.renew_clusters(tx, [str(row["cluster_id"]) for row in fresh], self._core.model_key)
+            await transferring.renew_imported_clusters(
+                tx, [str(row["cluster_id"]) for row in fresh], self._core.model_key
+            )
         if self._table.record == "relationship":
             edges = [row for row in fresh if UUID(str(row["from_id"])) not in self._related.fresh]
             await tx.rows(s.LOCK, {"ids": [row["from_id"] for row in edges]})
             for row in edges:
                 made = {name: row.get(name) for name in ("to_id", "type", "strength", "properties")}
-                await newer_states.tell(tx, row["from_id"], "link", {"relationship": [None, made]}, row["updated_at"])
+                await newer_states.append_history(
+                    tx, row["from_id"], "link", {"relationship": [None, made]}, row["updated_at"]
+                )

@@ -38,7 +38,7 @@ def compression_of(begins: bytes) -> str:
     return next((name for mark, name in BEGINS.items() if begins.startswith(mark)), "")
 
 
-def _unpacked(packed: BinaryIO, how: str) -> BinaryIO:
+def _unpacked_stream(packed: BinaryIO, how: str) -> BinaryIO:
     """Return a compressed stream as the stream that it was.
 
     Raises:
@@ -66,7 +66,7 @@ def read_unpacked(opened: BinaryIO, size: int) -> Iterator[bytes]:
     how = compression_of(begins)
     if how:
         opened.seek(0)
-        stream = _unpacked(opened, how)
+        stream = _unpacked_stream(opened, how)
         while chunk := stream.read(CHUNK):
             yield chunk
         return

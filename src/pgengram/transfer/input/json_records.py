@@ -40,7 +40,7 @@ class Record:
     value: Any
 
 
-def parsed(text: bytes | memoryview, place: str) -> Record | Broken:
+def parsed_record(text: bytes | memoryview, place: str) -> Record | Broken:
     """Return what a text of JSON holds, or why it holds nothing."""
     try:
         return Record(place, "", json.loads(str(text, "utf-8")))
@@ -96,7 +96,7 @@ class Records:
         if read - self._start > MOST_OF_ONE:
             broken = Broken(place, f"it is larger than {MOST_OF_ONE >> 20} MB")
         elif depth == 0:
-            found = parsed(memoryview(self._buffer)[self._start : self._at], place)
+            found = parsed_record(memoryview(self._buffer)[self._start : self._at], place)
             if isinstance(found, Record):
                 self._learn()
                 return Record(place, key, found.value)

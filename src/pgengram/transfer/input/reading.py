@@ -55,7 +55,7 @@ def only_file(source: Source) -> File:
     return files[0]
 
 
-def text_of(source: Source) -> str:
+def file_text(source: Source) -> str:
     """Return the text of the file that was given.
 
     Raises:
@@ -77,7 +77,7 @@ def json_of(source: Source) -> Any:
         InvalidInput: it is none.
     """
     try:
-        return json.loads(text_of(source))
+        return json.loads(file_text(source))
     except (ValueError, RecursionError):
         reason = f"{only_file(source).place} is not valid JSON."
         raise InvalidInput(reason, "Give the file that the other system exported.") from None

@@ -27,7 +27,7 @@ from pgengram.transfer.input.compression import (
     refuse_bomb,
 )
 from pgengram.transfer.input.databases import SQLITE, damage_of, schema_of
-from pgengram.transfer.input.json_records import MOST_OF_ONE, Broken, Record, Records, parsed
+from pgengram.transfer.input.json_records import MOST_OF_ONE, Broken, Record, Records, parsed_record
 
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
 MOST_FILES: Final = 200_000
@@ -155,7 +155,7 @@ class Source:
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
         for number, entry in enumerate(entries):
-            name = zip_entries.name_of(entry)
+            name = zip_entries.entry_path(entry)
             path = PurePosixPath(name)
             outside = zip_entries.leads_out(path.parts)
             hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
@@ -320,7 +320,7 @@ class Source:
             if isinstance(line, Broken):
                 yield number, line
             elif line.strip(BLANK):
-                found = parsed(line.removeprefix(codecs.BOM_UTF8), f"{file.place}, line {number + 1}")
+                found = parsed_record(line.removeprefix(codecs.BOM_UTF8), f"{file.place}, line {number + 1}")
                 value = found.value if isinstance(found, Record) else found
                 yield (
                     number,
@@ -339,7 +339,7 @@ class Source:
     def whole(self, file: File) -> Any:
         """Return a small file of JSON; a `Broken` where it is none or too large."""
         try:
-            found = parsed(self.content(file, MOST_OF_ONE), file.place)
+            found = parsed_record(self.content(file, MOST_OF_ONE), file.place)
         except ValueError as error:
             return Broken(file.place, str(error))
         return found.value if isinstance(found, Record) else found

@@ -21,7 +21,7 @@ def changed_at(entry: zipfile.ZipInfo) -> datetime | None:
         return None
 
 
-def name_of(entry: zipfile.ZipInfo) -> str:
+def entry_path(entry: zipfile.ZipInfo) -> str:
     """Return the path of a file in a zip: Windows may write it with backslashes, and macOS as UTF-8 without saying so."""
     name = entry.filename
     if not entry.flag_bits & 0x800:

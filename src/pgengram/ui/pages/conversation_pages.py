@@ -23,7 +23,7 @@ MOST_TURNS: Final = 50  # that a search shows
 CHOICES: Final = ("client", "conversation", "project")  # which conversations
 
 
-def _chosen(given: Mapping[str, str]) -> dict[str, str | None]:
+def _filters(given: Mapping[str, str]) -> dict[str, str | None]:
     return {name: given.get(name) or None for name in CHOICES}
 
 
@@ -39,7 +39,7 @@ class ConversationPages(PageApplication):
         asked = request.query_params
         sought = {"q": asked.get("q", "").strip(), "all": "yes"}
         turns, matching = await self.views.turns(sought, MOST_TURNS) if sought["q"] else ([], 0)
-        where, page = _chosen(asked), whole_number(asked.get("page"), 1)
+        where, page = _filters(asked), whole_number(asked.get("page"), 1)
         found = await self._kept.listed(where, limit=PAGE + 1, offset=(page - 1) * PAGE)
         given = {name: value for name, value in where.items() if value}
         shown: dict[str, Any] = {"found": found[:PAGE], "more": len(found) > PAGE, "page": page, "given": given}
@@ -72,7 +72,7 @@ class ConversationPages(PageApplication):
 
     async def show_erasure(self, request: Request) -> Response:
         """Show which conversations would be erased, and ask."""
-        where = _chosen(request.query_params)
+        where = _filters(request.query_params)
         counted = await self._kept.counted(where)
         found = await self._kept.listed(where, limit=PAGE)
         given = {name: value for name, value in where.items() if value}
@@ -81,7 +81,7 @@ class ConversationPages(PageApplication):
     async def erase_conversations(self, request: Request) -> Response:
         """Erase the conversations that were shown."""
         fields = await self.session_guard.form(request)
-        erased = await self._kept.erase(_chosen(fields), whole_number(fields.get("turns"), 0))
+        erased = await self._kept.erase(_filters(fields), whole_number(fields.get("turns"), 0))
         return self._then("/conversations", f"{erased:,} {'turn' if erased == 1 else 'turns'} permanently erased")
 
     async def receipts(self, request: Request) -> Response:

@@ -19,21 +19,21 @@ LINK: Final = re.compile(
 )
 
 
-def _found() -> dict[str, Path]:
+def _guide_paths() -> dict[str, Path]:
     """Return the guides by name: inside the installed package, or beside `src` in a checkout."""
     home = next((one for one in (PACKAGE / "docs", PACKAGE.parents[1] / "docs") if one.is_dir()), None)
     files = [] if home is None else [path for folder in FOLDERS for path in sorted((home / folder).glob("*.md"))]
     return {path.stem: path for path in files if path.parent.name == "how-to" or path.stem in OTHERS}
 
 
-_FILES: Final = _found()
+_FILES: Final = _guide_paths()
 
 
-def _title(path: Path) -> str:
+def _guide_title(path: Path) -> str:
     return path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
 
 
-TITLES: Final = {name: _title(path) for name, path in _FILES.items()}
+TITLES: Final = {name: _guide_title(path) for name, path in _FILES.items()}
 
 
 def text(name: str) -> Markup:

@@ -71,7 +71,7 @@ def markdown(text: str) -> Markup:
     return Markup(html.replace("<a href=", '<a rel="noreferrer noopener" target="_blank" href='))  # noqa: S704
 
 
-def _row(found: re.Match[str]) -> str:
+def _table_row(found: re.Match[str]) -> str:
     return ", ".join(cell.strip() for cell in found[1].split("|"))
 
 
@@ -93,10 +93,10 @@ def excerpt(text: str, query: str = "") -> str:
     """Return the part of a text that holds the first word that was looked for, on one line and without Markdown's
     marks.
     """
-    line = one_line(ROW.sub(_row, MARKS.sub("", text)))
+    line = one_line(ROW.sub(_table_row, MARKS.sub("", text)))
     if len(line) <= EXCERPT:
         return line
-    first = next((start for start, _ in _found(line, query)), 0)
+    first = next((start for start, _ in _matches(line, query)), 0)
     begin = 0 if first < EXCERPT - LEAD else line.rfind(" ", 0, first - LEAD) + 1
     return f"{'…' if begin else ''}{line[begin : begin + EXCERPT]}{'…' if begin + EXCERPT < len(line) else ''}"
 
@@ -104,17 +104,17 @@ def excerpt(text: str, query: str = "") -> str:
 def highlighted(text: str, query: str) -> Pieces:
     """Return a text in pieces, each with whether the query looks for it."""
     pieces, place = [], 0
-    for start, end in _found(text, query):
+    for start, end in _matches(text, query):
         if end > place:
             pieces += [(False, text[place:start]), (True, text[max(start, place) : end])]
             place = end
     return [piece for piece in (*pieces, (False, text[place:])) if piece[1]]
 
 
-def _found(text: str, query: str) -> list[tuple[int, int]]:
+def _matches(text: str, query: str) -> list[tuple[int, int]]:
     """Return where words of a query are in a text: those of the same stem, and pairs of unspaced characters."""
-    wanted = {_stem(word) for word in words(query)} - _empty()
-    spans = [found.span() for found in WORD.finditer(text) if _stem(found[0]) in wanted] if wanted else []
+    wanted = {_english_stem(word) for word in words(query)} - _empty_words()
+    spans = [found.span() for found in WORD.finditer(text) if _english_stem(found[0]) in wanted] if wanted else []
     folded = text.casefold()
     if len(folded) == len(text):
         pairs = [term for term in extra_terms(query) if len(term) > 1]
@@ -123,11 +123,11 @@ def _found(text: str, query: str) -> list[tuple[int, int]]:
 
 
 @cache
-def _empty() -> frozenset[str]:
-    return frozenset(map(_stem, function_words("en")))
+def _empty_words() -> frozenset[str]:
+    return frozenset(map(_english_stem, function_words("en")))
 
 
-def _stem(word: str) -> str:
+def _english_stem(word: str) -> str:
     """Return a word without its English ending; for marking, where too much does little harm."""
     word = word.casefold().partition("'")[0].partition("’")[0]
     ending = next((one for one in ENDINGS if word.endswith(one) and len(word) - len(one) >= LEAST_STEM), "")

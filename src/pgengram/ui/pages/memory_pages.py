@@ -14,11 +14,11 @@ from starlette.responses import JSONResponse, Response
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication
-from pgengram.ui.view_data.editing import as_typed, change_of, edited
+from pgengram.ui.view_data.editing import as_typed, change_asked, edited
 from pgengram.ui.view_data.query_values import (
     FIND_IT,
     memory_id,
-    number_of,
+    number_given,
 )
 from pgengram.ui.view_data.view_service import Results
 
@@ -31,7 +31,7 @@ COUNT_AT_ONCE_S: Final = 0.02  # that the list itself waits for it
 COUNTING_S: Final = 20.0  # that an open page waits for a count
 
 
-def _asked(request: Request) -> dict[str, str]:
+def _search_fields(request: Request) -> dict[str, str]:
     """Return what the fields of the search form say; several of one name with commas."""
     given = request.query_params
     return {name: ",".join(filter(None, given.getlist(name))) for name in given}
@@ -52,7 +52,7 @@ class MemoryPages(PageApplication):
 
     async def search(self, request: Request) -> Response:
         """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
-        asked = _asked(request)
+        asked = _search_fields(request)
         target = request.headers.get("hx-target", "")
         part = target in LISTS
         if asked.get("period"):
@@ -73,19 +73,19 @@ class MemoryPages(PageApplication):
 
     async def facets(self, request: Request) -> Response:
         """Show the filters again, each value with how many memories it would leave."""
-        asked = _asked(request)
+        asked = _search_fields(request)
         return self._page("_facets.html", asked=asked, facets=await self.views.facets(asked, patience_s=COUNTING_S))
 
     async def turns(self, request: Request) -> Response:
         """Show the turns of conversations that match what is looked for."""
-        asked = _asked(request)
+        asked = _search_fields(request)
         limit = MAX_TURNS if asked.get("all") else FIRST_TURNS
         turns, matching = await self.views.turns(asked, limit) if asked.get("q") else ([], 0)
         return self._page("_turns.html", asked=asked, turns=turns, matching=matching)
 
     async def count(self, request: Request) -> Response:
         """Tell how many memories pass the filters, where that took longer than the list itself."""
-        asked = _asked(request)
+        asked = _search_fields(request)
         total = await self.views.total(asked, None, patience_s=COUNTING_S)
         return self._page("_count.html", found=None, total=total, counting=False, part=False)
 
@@ -127,7 +127,7 @@ class MemoryPages(PageApplication):
         id_ = request.path_params["id"]
         fields = await self.session_guard.form(request)
         try:
-            done = await self.views.changes.update(change_of(id_, fields))
+            done = await self.views.changes.update(change_asked(id_, fields))
         except PgengramError as error:
             return await self._memory(id_, error, fields)
         return self._then(f"/memory/{id_}", done)
@@ -181,7 +181,7 @@ class MemoryPages(PageApplication):
         fields = await self.session_guard.form(request)
         id_, to = str(request.path_params["id"]), str(memory_id(fields.get("to", "")))
         ends = (to, id_) if fields.get("direction") == "in" else (id_, to)
-        strength = number_of(fields.get("strength"), 1.0)
+        strength = number_given(fields.get("strength"), 1.0)
         done = await self.views.changes.link(*ends, fields.get("type", ""), strength, remove="remove" in fields)
         return self._then(f"/memory/{id_}", done)
 

@@ -15,9 +15,9 @@ from pgengram.ui.view_data import drawing, subjects
 from pgengram.ui.view_data.map_view import MAX_POINTS, as_places
 from pgengram.ui.view_data.query_values import (
     date_of,
+    days_beside,
     memory_id,
-    neighbours,
-    number_of,
+    number_given,
 )
 
 DEPTHS: Final = range(1, 5)
@@ -38,7 +38,7 @@ class OverviewPages(PageApplication):
             asked = {"since": str(day), "until": str(day), "cursor": request.query_params.get("cursor", "")}
             found = await self.views.search(asked, sort="occurred")
             more = found.next_cursor and f"/timeline?{urlencode({'day': day, 'cursor': found.next_cursor})}"
-        previous_day, next_day = neighbours(day, days)
+        previous_day, next_day = days_beside(day, days)
         beside: dict[str, Any] = {"previous_day": previous_day, "next_day": next_day, "chart": drawing.by_day(days)}
         return self._page("timeline.html", here="/timeline", days=days, day=day, found=found, more=more, **beside)
 
@@ -80,7 +80,7 @@ class OverviewPages(PageApplication):
     async def graph(self, request: Request) -> Response:
         """Show links around a memory, or the strongest of all."""
         asked = request.query_params
-        depth, strength = number_of(asked.get("depth"), 2), number_of(asked.get("strength"), 0.3)
+        depth, strength = number_given(asked.get("depth"), 2), number_given(asked.get("strength"), 0.3)
         if depth not in DEPTHS or not 0 <= strength <= 1:
             raise InvalidInput("depth must be 1 to 4, strength 0 to 1.")
         id_ = memory_id(asked["id"]) if asked.get("id") else None

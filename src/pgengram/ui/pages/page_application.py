@@ -125,16 +125,16 @@ class PageApplication(ABC):
         self._templates.globals |= {
             "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
-            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.changed,
+            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.word_changes,
             "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {
             "when": _when,
-            "ago": _ago,
+            "ago": _time_ago,
             "in_words": day_in_words,
-            "duration": _duration,
+            "duration": _duration_text,
             "markdown": markup.markdown,
             "on_page": markup.on_page,
         }
@@ -217,7 +217,7 @@ class PageApplication(ABC):
         return answer
 
 
-def _moment(given: str | datetime | float) -> datetime:
+def _given_moment(given: str | datetime | float) -> datetime:
     """Return a moment that is given as text, or in seconds since 1970."""
     if isinstance(given, str):
         at = datetime.fromisoformat(given)
@@ -227,7 +227,7 @@ def _moment(given: str | datetime | float) -> datetime:
 
 def _when(given: str | datetime | float) -> Markup:
     """Return a moment in words, with the exact one for whoever points at it."""
-    at = _moment(given)
+    at = _given_moment(given)
     return Markup('<time datetime="{}" title="{}">{}</time>').format(f.as_utc(at), exact(at), ago(at))
 
 
@@ -240,9 +240,9 @@ def _turn_address(cite: str) -> str:
     return f"/conversation?{urlencode(asked)}#turn-{place['number']}"
 
 
-def _ago(given: str | datetime | float) -> str:
-    return ago(_moment(given))
+def _time_ago(given: str | datetime | float) -> str:
+    return ago(_given_moment(given))
 
 
-def _duration(seconds: int) -> str:
+def _duration_text(seconds: int) -> str:
     return f"{seconds} s" if seconds < 100 else f"{round(seconds / 60)} min"

@@ -34,7 +34,7 @@ LISTS: Final = re.compile(
 MOST_SIDES: Final = 6  # memories of one finding that are shown side by side
 
 
-def _own(address: str) -> str:
+def _own_address(address: str) -> str:
     """Return an address of these pages; the first one instead of any other."""
     return address if re.fullmatch(r"/(?!/)[\w/?=&%.+~!*'(),:;@$-]*", address) else "/"
 
@@ -42,7 +42,11 @@ def _own(address: str) -> str:
 def _back(request: Request, otherwise: str) -> str:
     """Return the list that a form was sent from, with its question, filters and page; `otherwise` if it was not a list."""
     sent = urlsplit(request.headers.get("referer", ""))
-    return _own(f"{sent.path}?{sent.query}" if sent.query else sent.path) if LISTS.fullmatch(sent.path) else otherwise
+    return (
+        _own_address(f"{sent.path}?{sent.query}" if sent.query else sent.path)
+        if LISTS.fullmatch(sent.path)
+        else otherwise
+    )
 
 
 class ReviewPages(PageApplication):
@@ -108,7 +112,7 @@ class ReviewPages(PageApplication):
         fields = await self.session_guard.form(request)
         versions = {name.removeprefix(VERSION): value for name, value in fields.items() if name.startswith(VERSION)}
         done = await self.views.answer(fields.get("step", ""), fields.get("ids", "").split(","), versions)
-        return self._then(_own(fields.get("back", "")), done)
+        return self._then(_own_address(fields.get("back", "")), done)
 
     async def preview(self, request: Request) -> Response:
         """Work out what a step would change."""
@@ -121,7 +125,7 @@ class ReviewPages(PageApplication):
     async def show_preview(self, request: Request) -> Response:
         """Show what would be changed, some of it at a time."""
         key, page = request.path_params["key"], whole_number(request.query_params.get("page"), 1)
-        shown, back = self.views.changes.shown(key), _own(request.query_params.get("back", ""))
+        shown, back = self.views.changes.shown(key), _own_address(request.query_params.get("back", ""))
         pages = max(1, -(-len(shown.changes) // PAGE))
         changes = shown.changes[(page - 1) * PAGE : page * PAGE]
         place: dict[str, Any] = {"page": page, "pages": pages, "key": key, "back": back, "changes": changes}
@@ -147,11 +151,11 @@ class ReviewPages(PageApplication):
         """Do what was previewed."""
         fields = await self.session_guard.form(request)
         done, _ = await self.views.changes.apply(fields.get("key", ""), turns="turns" in fields)
-        return self._then(_own(fields.get("back", "")), done)
+        return self._then(_own_address(fields.get("back", "")), done)
 
     async def undo(self, request: Request) -> Response:
         """Take the last change back, and go where it was seen."""
         fields = await self.session_guard.form(request)
         said, ids = await self.views.undo(fields.get("key", ""))
-        seen = f"/memory/{ids[0]}" if len(ids) == 1 else _own(fields.get("back", ""))
+        seen = f"/memory/{ids[0]}" if len(ids) == 1 else _own_address(fields.get("back", ""))
         return self._then(_back(request, seen), said)

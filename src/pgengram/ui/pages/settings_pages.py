@@ -15,7 +15,7 @@ from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication
 from pgengram.ui.view_data.jobs import Absent
-from pgengram.ui.view_data.query_values import number_of, whole_number
+from pgengram.ui.view_data.query_values import number_given, whole_number
 
 
 class SettingsPages(PageApplication):
@@ -147,7 +147,7 @@ class SettingsPages(PageApplication):
         fields = await self.session_guard.form(request)
         made, error = "", None
         try:
-            days = number_of(fields.get("days"), 0)
+            days = number_given(fields.get("days"), 0)
             scope: Scope = "read-write" if fields.get("scope") == "read-write" else "read-only"
             made = await self.views.make_token(fields.get("name", ""), scope, days if fields.get("days") else None)
         except InvalidInput as refused:

@@ -10,7 +10,7 @@ from typing import Any, Final, Generic, TypeVar
 from uuid import UUID
 
 from pgengram.errors import Conflict, InvalidInput, NotFound
-from pgengram.inputs import CLEARABLE, Change, checked
+from pgengram.inputs import CLEARABLE, Change, validated
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
@@ -97,7 +97,7 @@ class Changes:
     async def rows(self, ids: Sequence[UUID]) -> dict[str, Shown]:
         """Return memories whole, by id."""
         store, model = self._manager.store, self._manager.model_key
-        found = await store.read_transaction(lambda tx: memories.read(tx, list(ids), model))
+        found = await store.read_transaction(lambda tx: memories.read_memories(tx, list(ids), model))
         return {str(id_): memory_view(row) for id_, row in found.items()}
 
     async def preview(self, plan: list[Shown], *, erases: bool = False) -> str:
@@ -173,7 +173,7 @@ class Changes:
         for id_ in ids:
             await self._manager.update_memory(Change(id=str(id_), status="active"))
         self._changed()
-        return Done(f"{counted(len(ids))} restored")
+        return Done(f"{memories_in_words(len(ids))} restored")
 
     async def take_back(self, id_: UUID, version: int) -> Done:
         """Undo the newest change of a memory, whoever made it; what was stored is forgotten.
@@ -264,7 +264,9 @@ def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Chang
     if row["status"] == "invalidated" or fields.get("status", "archived") != "archived":
         fields["status"] = "active"  # what is forgotten cannot be archived at once
     fields |= {"id": id_, "expected_version": row["version"]}
-    return checked(Change, fields | ({"metadata": metadata} if metadata else {}) | ({"clear": clear} if clear else {}))
+    return validated(
+        Change, fields | ({"metadata": metadata} if metadata else {}) | ({"clear": clear} if clear else {})
+    )
 
 
 def _before(changes: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -284,12 +286,12 @@ def summary(changes: Sequence[Shown]) -> str:
     if "merge" in numbers:  # whose others are forgotten
         numbers = Counter({"merge": numbers["merge"] + numbers["forget"]})
     return ", ".join(
-        f"{counted(number, first=not place)} {DONE.get(operation, operation)}"
+        f"{memories_in_words(number, first=not place)} {DONE.get(operation, operation)}"
         for place, (operation, number) in enumerate(numbers.items())
     )
 
 
-def counted(number: int, *, first: bool = True) -> str:
+def memories_in_words(number: int, *, first: bool = True) -> str:
     """Return a number of memories in words; one alone needs no number."""
     one = "Memory" if first else "1 memory"
     return one if number == 1 else f"{number:,} memories"

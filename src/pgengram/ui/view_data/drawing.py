@@ -65,7 +65,7 @@ class Line:
         self._uses = [(at, weight, self._faded(at)) for at, weight in uses]
         self._anchor = max([stages[-1].since, *(at for at, _ in uses[-1:])])  # no change and no use comes after it
         rate = stages[-1].rate_per_day
-        passed = _days(self._anchor, EPOCH) - EPOCH_DAYS
+        passed = _days_between(self._anchor, EPOCH) - EPOCH_DAYS
         in_all = 0.0 if reinforcement is None else _exp(reinforcement - rate * passed)
         rest = in_all - self._listed(self._anchor)
         self._rest = rest if rest > ROUNDING * in_all else 0.0
@@ -84,7 +84,7 @@ class Line:
     def unused(self, at: datetime) -> float:
         """Return what the importance would have faded to without any use."""
         stage = next(one for one in reversed(self._stages) if one.since <= max(at, self._from))
-        return stage.importance * _exp(-stage.rate_per_day * _days(at, self._from))
+        return stage.importance * _exp(-stage.rate_per_day * _days_between(at, self._from))
 
     def used(self, at: datetime) -> float | None:
         """Return the relevance at a moment, uncut, None where it is not known."""
@@ -101,7 +101,7 @@ class Line:
         """Return the sum of rate · days since the beginning, over all stages until then."""
         ends = [*(stage.since for stage in self._stages[1:]), max(at, self._from)]
         return sum(
-            stage.rate_per_day * max(0.0, _days(min(end, at), stage.since))
+            stage.rate_per_day * max(0.0, _days_between(min(end, at), stage.since))
             for stage, end in zip(self._stages, ends, strict=True)
         )
 
@@ -110,7 +110,7 @@ def _exp(power: float) -> float:
     return exp(max(-700.0, min(700.0, power)))
 
 
-def _days(end: datetime, start: datetime) -> float:
+def _days_between(end: datetime, start: datetime) -> float:
     return (end - start) / timedelta(days=1)
 
 
@@ -146,14 +146,14 @@ def fading(
     uses = sorted(zip(activation["used_at"] or (), activation["use_weights"] or (), strict=True))
     line = Line(stages, uses, activation["reinforcement"], activation["last_accessed_at"])
     events = _events(uses, history, began) | {began: "stored", now: "now"}
-    moments = _moments(began, now, {*events, *(stage.since for stage in stages), line.known_from})
+    moments = _line_moments(began, now, {*events, *(stage.since for stage in stages), line.known_from})
     used = [line.used(at) for at in moments]
     return {
         "at": [at.timestamp() for at in moments],
         "unused": [line.unused(at) for at in moments],
         "used": used,
         "above": max((one for one in used if one is not None), default=0.0) > 1,
-        "marks": [_mark(line, began, at, what, use=at in dict(uses)) for at, what in sorted(events.items())],
+        "marks": [_line_mark(line, began, at, what, use=at in dict(uses)) for at, what in sorted(events.items())],
     }
 
 
@@ -164,19 +164,19 @@ def _events(
     return {at: what for at, what in ({at: "read" for at, _ in uses} | changes).items() if at > began}
 
 
-def _moments(began: datetime, now: datetime, jumps: set[datetime]) -> list[datetime]:
+def _line_moments(began: datetime, now: datetime, jumps: set[datetime]) -> list[datetime]:
     """Return the moments of a line until now and a year ahead: evenly, and at each jump and just before it."""
     elapsed = (began + (now - began) * n / POINTS for n in range(POINTS))
     ahead = (now + AHEAD * n / POINTS for n in range(POINTS + 1))
     return sorted({at for at in (*elapsed, *ahead, *jumps, *(at - BEFORE for at in jumps)) if at >= began})
 
 
-def _mark(line: Line, began: datetime, at: datetime, what: str, *, use: bool) -> dict[str, Any]:
+def _line_mark(line: Line, began: datetime, at: datetime, what: str, *, use: bool) -> dict[str, Any]:
     when = {"at": at.timestamp(), "when": exact(at), "what": what, "use": use}
     return {**when, "before": line.used(max(began, at - BEFORE)), "after": line.used(at)}
 
 
-def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:
+def spread_nodes(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float32]:
     """Return places for the nodes of a graph, shape (nodes, 2), that lines pull together and everything else pushes
     apart.
 
@@ -216,7 +216,7 @@ def spread(nodes: int, lines: Sequence[tuple[int, int, float]]) -> NDArray[float
     return np.asarray(places * 60, dtype=np.float32)
 
 
-def nearest(vectors: Sequence[NDArray[Any]]) -> list[tuple[int, int, float]]:
+def nearest_pairs(vectors: Sequence[NDArray[Any]]) -> list[tuple[int, int, float]]:
     """Return pairs of unit vectors, each with the nearest few of the others if they are near, and their cosine."""
     import numpy as np
 

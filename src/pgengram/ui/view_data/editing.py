@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.errors import InvalidInput
-from pgengram.text.moments import here
+from pgengram.text.moments import local_moment
 from pgengram.views import Shown
 
 DAYS: Final = ("occurred_at", "expires_at")
@@ -19,16 +19,16 @@ FIELDS: Final = (*NEEDED, "kind", "project", "tags", *DAYS, "speaker", "user", "
 
 def as_typed(memory: Shown) -> dict[str, str]:
     """Return the fields of a memory as its form shows them."""
-    return {name: _typed(name, memory.get(name)) for name in FIELDS}
+    return {name: _form_text(name, memory.get(name)) for name in FIELDS}
 
 
-def _typed(name: str, value: Any) -> str:
+def _form_text(name: str, value: Any) -> str:
     if name == "tags":
         return ", ".join(value or ())
     if name == "pinned":
         return "on" if value else ""
     if name in DAYS:
-        return str(here(datetime.fromisoformat(value)).date()) if value else ""
+        return str(local_moment(datetime.fromisoformat(value)).date()) if value else ""
     return "" if value is None else str(value)
 
 
@@ -46,7 +46,7 @@ def edited(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in given.items() if name not in before or before[name] != value}
 
 
-def change_of(id_: UUID, fields: Mapping[str, str]) -> dict[str, Any]:
+def change_asked(id_: UUID, fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the change that a form asks for, as arguments of update_memory."""
     given = edited(fields)
     change: dict[str, Any] = {"id": str(id_), "clear": []}

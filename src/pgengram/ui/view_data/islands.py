@@ -62,7 +62,7 @@ class Regions:
         own = np.asarray(vectors, dtype=np.float32)
         basis = _axes(own - own.mean(axis=0), DIMENSIONS)
         given = own @ basis
-        means = _means(given, _count(len(given)))
+        means = _means(given, _region_count(len(given)))
         near = _nearest(given, means)
         parts = [given[near == number] - means[number] for number in range(len(means))]
         axes = np.stack([_axes(part) for part in parts])
@@ -72,7 +72,7 @@ class Regions:
         centred = means - given.mean(axis=0)
         middles = centred @ _axes(centred)
         middles = middles / (float(np.abs(middles).max()) or 1.0)
-        return cls(basis, means, axes, np.maximum(widths, 1e-6), _apart(middles, radii), radii)
+        return cls(basis, means, axes, np.maximum(widths, 1e-6), _pushed_apart(middles, radii), radii)
 
     @property
     def dims(self) -> int:
@@ -94,7 +94,7 @@ class Regions:
         return near, places
 
 
-def _count(memories: int) -> int:
+def _region_count(memories: int) -> int:
     """Return how many regions so many memories have; the same until there are half as many again."""
     steps = round(log(max(1, memories) / 8, 1.5)) if memories > 8 else 0
     return min(MOST_REGIONS, max(1, round(exp(steps * log(1.5) / 2))))
@@ -149,7 +149,7 @@ def _axes(centred: NDArray[float32], count: int = 2) -> NDArray[float32]:
     return np.asarray(best * np.sign(largest), dtype=np.float32)
 
 
-def _apart(middles: NDArray[float32], radii: NDArray[float32]) -> NDArray[float32]:
+def _pushed_apart(middles: NDArray[float32], radii: NDArray[float32]) -> NDArray[float32]:
     """Return the middles of discs moved until none overlaps another much."""
     import numpy as np
 
@@ -239,7 +239,7 @@ class Points:
 
 
 @cache
-def _empty() -> frozenset[str]:
+def _little_words() -> frozenset[str]:
     """Return the words that say little in any language; one that says much in another is not a great loss to a name."""
     return frozenset().union(*(said(code) for code in LANGUAGES for said in (function_words, light_words)))
 
@@ -248,7 +248,7 @@ def _telling(text: str) -> set[str]:
     """Return the words of a text that can say what it is about, as they are written: no verbs in small letters that
     English inflects, no words that say little.
     """
-    empty = _empty()
+    empty = _little_words()
     found = {word.removesuffix("'s").removesuffix("’s") for word in words(text)}
     return {
         word

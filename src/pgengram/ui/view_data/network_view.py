@@ -48,7 +48,7 @@ class NetworkView:
             nodes, lines, cut = await self._alike()
         lines = [line for line in lines if line["from"] in nodes and line["to"] in nodes]
         if nodes:
-            await _place(nodes, lines)
+            await _position_nodes(nodes, lines)
         return {
             "nodes": nodes,
             "edges": lines,
@@ -59,45 +59,45 @@ class NetworkView:
 
     async def _strongest(self) -> Network:
         rows, seen = await self._manager.store.read_transaction(_strongest)
-        nodes = {str(one): _node(row["content"], row["type"]) for one, row in seen.items()}
-        return nodes, [_line(row) for row in rows], len(nodes) >= MAX_NODES - 1
+        nodes = {str(one): _node_view(row["content"], row["type"]) for one, row in seen.items()}
+        return nodes, [_edge_view(row) for row in rows], len(nodes) >= MAX_NODES - 1
 
     async def _alike(self) -> Network:
         """Return memories with the one nearest to each by meaning, for want of links."""
         read = partial(ui_queries.vectors, after=BEFORE_ALL, limit=NEIGHBOURS_OF)
         rows = await self._manager.store.read_transaction(read)
-        pairs = await asyncio.to_thread(drawing.nearest, [row["embedding"].to_numpy() for row in rows])
+        pairs = await asyncio.to_thread(drawing.nearest_pairs, [row["embedding"].to_numpy() for row in rows])
         ids = [str(row["id"]) for row in rows]
         lines = [{"from": ids[one], "to": ids[other], "type": "alike", "strength": near} for one, other, near in pairs]
         joined = {line[end] for line in lines for end in ("from", "to")}
-        nodes = {str(row["id"]): _node(row["excerpt"], row["type"]) for row in rows if str(row["id"]) in joined}
+        nodes = {str(row["id"]): _node_view(row["excerpt"], row["type"]) for row in rows if str(row["id"]) in joined}
         return nodes, lines, len(rows) == NEIGHBOURS_OF
 
     async def _around(self, id_: UUID, depth: int, min_strength: float) -> Network:
         found = await self._graph.explore_memories([str(id_)], depth=depth, min_strength=min_strength, limit=AROUND)
         near = [*found.nodes, *found.similar]
-        nodes = {one["id"]: _node(one["excerpt"], one["type"], one.get("depth")) for one in near}
+        nodes = {one["id"]: _node_view(one["excerpt"], one["type"], one.get("depth")) for one in near}
         alike = [
             {"from": one["similar_to"], "to": one["id"], "type": "alike", "strength": one["similarity"]}
             for one in found.similar
         ]
-        return nodes, [*map(_line, found.edges), *alike], found.cut
+        return nodes, [*map(_edge_view, found.edges), *alike], found.cut
 
 
-def _node(text: str, type_: str, depth: int | None = None) -> Shown:
+def _node_view(text: str, type_: str, depth: int | None = None) -> Shown:
     return {"text": cut(one_line(text), NODE_CHARS), "type": type_, "depth": depth}
 
 
-def _line(edge: Mapping[str, Any]) -> Shown:
+def _edge_view(edge: Mapping[str, Any]) -> Shown:
     ends = {"from": str(edge["from_id"]), "to": str(edge["to_id"])}
     return {**ends, "type": edge["type"], "strength": edge["strength"]}
 
 
-async def _place(nodes: Mapping[str, Shown], lines: Sequence[Shown]) -> None:
+async def _position_nodes(nodes: Mapping[str, Shown], lines: Sequence[Shown]) -> None:
     """Give each node a position, `x` and `y`, near those that it is linked to."""
     number = {name: place for place, name in enumerate(nodes)}
     joined = [(number[line["from"]], number[line["to"]], line["strength"]) for line in lines]
-    positions = await asyncio.to_thread(drawing.spread, len(nodes), joined)
+    positions = await asyncio.to_thread(drawing.spread_nodes, len(nodes), joined)
     for node, (x, y) in zip(nodes.values(), positions.tolist(), strict=True):
         node |= {"x": round(x, 1), "y": round(y, 1)}
 

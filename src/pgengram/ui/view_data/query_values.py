@@ -41,7 +41,7 @@ def chosen_finding(given: str | None, names: Sequence[str], found: Mapping[str, 
     return chosen
 
 
-def neighbours(day: date | None, days: Iterable[date]) -> tuple[date | None, date | None]:
+def days_beside(day: date | None, days: Iterable[date]) -> tuple[date | None, date | None]:
     """Return the days with memories before and after one."""
     if day is None:
         return None, None
@@ -69,7 +69,7 @@ def moment_of(given: str | None) -> datetime:
         raise InvalidInput("at must be a moment such as 2026-03-31T12:00:00+00:00.") from None
 
 
-def number_of(given: str | None, otherwise: float) -> float:
+def number_given(given: str | None, otherwise: float) -> float:
     """Return a number, or `otherwise` when none is given."""
     try:
         return otherwise if given is None or given == "" else float(given)
@@ -79,7 +79,7 @@ def number_of(given: str | None, otherwise: float) -> float:
 
 def whole_number(given: str | None, least: int) -> int:
     """Return a whole number, or `least` when none is given."""
-    number = number_of(given, least)
+    number = number_given(given, least)
     if not (number.is_integer() if isinstance(number, float) else True) or not least <= number <= MAX_WHOLE:
         raise InvalidInput(f"That must be a whole number from {least} on.")
     return int(number)

@@ -199,7 +199,7 @@ class ViewService:
 
     async def versions(self, id_: UUID | None) -> dict[str, int]:
         """Return the versions of the newest memories and of one that is looked at, to tell what changes meanwhile."""
-        return await self.manager.store.read_transaction(lambda tx: ui_queries.versions(tx, id_, limit=PAGE))
+        return await self.manager.store.read_transaction(lambda tx: ui_queries.newest_versions(tx, id_, limit=PAGE))
 
     async def days(self) -> dict[Any, int] | None:
         """Return how many memories each day has, newest first; None while it is worked out."""
@@ -223,7 +223,7 @@ class ViewService:
         return view
 
     async def _memory(self, tx: Transaction, id_: UUID) -> Shown:
-        rows = await history.complete(tx, [await self.manager.one(tx, str(id_))], None)
+        rows = await history.rows_as_of(tx, [await self.manager.one(tx, str(id_))], None)
         around = (await history.around(tx, [id_], ["history", "relations", "clusters"]))[id_]
         fading = drawing.fading(rows[0], await ui_queries.activation(tx, id_), around["history"], datetime.now(UTC))
         return memory_view(rows[0]) | around_view(around) | {"fading": fading}
@@ -303,7 +303,7 @@ class ViewService:
 
     async def preview(self, step: str) -> str:
         """Return the key of what a step, as JSON, would change; nothing is changed."""
-        return await self.changes.preview([_step(step)])
+        return await self.changes.preview([_step_view(step)])
 
     async def answer(self, step: str, ids: Sequence[str], versions: Mapping[str, str]) -> Done:
         """Do what somebody chose to do with memories that were shown, and do not ask about them again.
@@ -311,7 +311,7 @@ class ViewService:
         Raises:
             Conflict: one of them is not at the version that was shown.
         """
-        key = await self.changes.preview([_step(step)])
+        key = await self.changes.preview([_step_view(step)])
         rows = self.changes.shown(key).rows
         if any(versions.get(id_) != str(row["version"]) for id_, row in rows.items()):
             raise Conflict("One of these memories changed while you read.", "Nothing was changed. Look again.")
@@ -371,7 +371,7 @@ def _question(asked: Mapping[str, str], **fixed: Any) -> Question:
     return filled(Question, given | fixed).without_counting_hidden()
 
 
-def _step(given: str) -> Shown:
+def _step_view(given: str) -> Shown:
     try:
         return dict(json.loads(given))
     except (TypeError, ValueError):

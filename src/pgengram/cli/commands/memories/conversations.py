@@ -18,7 +18,7 @@ from pgengram.cli.runtime import (
     answer_of,
     call_tool,
     command,
-    confirmed,
+    confirm,
     opened_manager,
     print_answer,
     print_json,
@@ -40,7 +40,7 @@ conversations = Commands("Show or erase the conversations that hooks keep.")
 
 @conversations.command(name="list")
 @command
-async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = False) -> None:
+async def list_conversations(project: OfProject = None, limit: Limit = 20, as_json: AsJson = False) -> None:
     """List conversations, latest first.
 
     Example: `pgengram conversations list --project ark`
@@ -58,7 +58,7 @@ async def list_(project: OfProject = None, limit: Limit = 20, as_json: AsJson = 
         table.add_row(*map(Text, (*cells, str(one["turns"]), begins)))
     if found:
         screen.print(table)
-    say(_said(state))
+    say(_state_line(state))
 
 
 @conversations.command()
@@ -142,7 +142,7 @@ async def on(
 
     Example: `pgengram conversations on --days 30`
     """
-    await _set(keeps=True, keep_days=days, as_json=as_json)
+    await _set_keeping(keeps=True, keep_days=days, as_json=as_json)
 
 
 @conversations.command()
@@ -152,7 +152,7 @@ async def off(as_json: AsJson = False) -> None:
 
     Example: `pgengram conversations off`
     """
-    await _set(keeps=False, as_json=as_json)
+    await _set_keeping(keeps=False, as_json=as_json)
 
 
 @conversations.command()
@@ -170,7 +170,7 @@ async def erase(
     """
     where = {"conversation": conversation, "client": client, "project": project}
     named = [f"{name} {value}" for name, value in where.items() if value]
-    if not confirmed(f"Erase the conversations of {' and '.join(named) or 'everybody and everything'}?", yes=yes):
+    if not confirm(f"Erase the conversations of {' and '.join(named) or 'everybody and everything'}?", yes=yes):
         return FAILED
     async with opened_manager() as manager:
         erased = await Conversations(manager).erase(where)
@@ -213,14 +213,14 @@ async def receipts(
     screen.print(table)
 
 
-async def _set(*, keeps: bool, keep_days: int | None = None, as_json: bool) -> None:
+async def _set_keeping(*, keeps: bool, keep_days: int | None = None, as_json: bool) -> None:
     async with opened_manager() as manager:
         await Conversations(manager).set_keeping(keeps=keeps, keep_days=keep_days)
         state = await Conversations(manager).state()
-    print_answer(_said(state), state, as_json=as_json)
+    print_answer(_state_line(state), state, as_json=as_json)
 
 
-def _said(state: dict[str, Any]) -> str:
+def _state_line(state: dict[str, Any]) -> str:
     keeps = f"kept for {state['keep_days']} days" if state["kept"] else "not kept"
     number = counted(state["conversations"], "conversation", "conversations")
     held = f"{number} with {counted(state['turns'], 'turn', 'turns')} so far" if state["conversations"] else "None yet"

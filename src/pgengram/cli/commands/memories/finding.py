@@ -13,7 +13,7 @@ from rich.tree import Tree
 
 from pgengram import fields as f
 from pgengram.cli.options import AsJson, Asked, Ids, Limit, with_filters
-from pgengram.cli.output import kind, print_graph, print_list, print_read, print_search, when
+from pgengram.cli.output import kind_of, print_graph, print_list, print_read, print_search, when
 from pgengram.cli.quick import listing, reading, searching
 from pgengram.cli.runtime import call_tool, command, completing, opened_manager, print_json, say, screen
 from pgengram.ids import short
@@ -23,7 +23,7 @@ MODES: Final = ("auto", "semantic", "text", "substring")
 SORTS: Final = ("created", "updated", "occurred", "importance", "relevance", "accessed")
 
 
-async def searched(asked: Mapping[str, Any]) -> Any:
+async def _search_answer(asked: Mapping[str, Any]) -> Any:
     """Return what search_memories answers."""
     async with opened_manager() as manager:
         return await call_tool(manager, "search_memories", asked)
@@ -48,7 +48,7 @@ async def search(
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
-    found = await searched(searching(query, **asked, mode=mode, as_of=as_of, turns=turns, limit=limit))
+    found = await _search_answer(searching(query, **asked, mode=mode, as_of=as_of, turns=turns, limit=limit))
     if as_json:
         print_json(found)
         return
@@ -57,7 +57,7 @@ async def search(
 
 @command
 @with_filters
-async def list_(
+async def list_memories(
     asked: Asked,
     forgotten: Annotated[bool, typer.Option("--forgotten", help="Only forgotten memories.")] = False,
     archived: Annotated[bool, typer.Option("--archived", help="Only archived memories.")] = False,
@@ -72,7 +72,7 @@ async def list_(
     `pgengram list --sort importance --limit 5`
     """
     paged = {"sort": sort, "limit": limit, "offset": offset}
-    found = await searched(listing(**asked, forgotten=forgotten, archived=archived, **paged))
+    found = await _search_answer(listing(**asked, forgotten=forgotten, archived=archived, **paged))
     if as_json:
         print_json(found)
         return
@@ -93,14 +93,14 @@ async def timeline(
     `pgengram timeline --since 2026-03-01 --until 2026-04-01`
     """
     since = asked["since"] or (datetime.now(UTC) - timedelta(days=days)).isoformat()
-    found = await searched({**asked, "since": since, "sort": "occurred", "limit": limit})
+    found = await _search_answer({**asked, "since": since, "sort": "occurred", "limit": limit})
     if as_json:
         print_json(found)
         return
     for day, hits in groupby(found.results, key=lambda hit: when(hit).date()):
         tree = Tree(f"[bold]{day}[/bold]", guide_style="dim")
         for hit in hits:
-            tree.add(Text.assemble((short(hit["id"]), "cyan"), f" {one_line(hit['content'])} ", (kind(hit), "dim")))
+            tree.add(Text.assemble((short(hit["id"]), "cyan"), f" {one_line(hit['content'])} ", (kind_of(hit), "dim")))
         screen.print(tree)
     if not found.results:
         say(f"No memories since {since[:10]}.")

@@ -13,7 +13,7 @@ from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import command, opened_manager, print_answer, print_json, say, screen
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.inputs import Change, checked
+from pgengram.inputs import Change, validated
 from pgengram.service.manager import MemoryManager
 from pgengram.service.projects import Names
 from pgengram.store.reading import projects as store
@@ -27,16 +27,16 @@ OldName = Annotated[str, typer.Argument(metavar="NAME", help="As `pgengram proje
 
 @projects.command(name="list")
 @command
-async def list_(as_json: AsJson = False) -> None:
+async def list_projects(as_json: AsJson = False) -> None:
     """List the projects with their aliases and where they were seen, those with most memories first.
 
     Example: `pgengram projects list`
     """
     async with opened_manager() as manager:
         await manager.ready()
-        stored = await manager.store.read_transaction(store.counted)
+        stored = await manager.store.read_transaction(store.stored_projects)
         here = manager.projects.of(os.getcwd())
-        found = _described(stored, manager.projects.names())
+        found = _projects_with_aliases(stored, manager.projects.names())
     if as_json:
         own = {"name": here.name, "collection": here.collection} if here else None
         print_json({"here": own, "projects": found})
@@ -67,7 +67,7 @@ async def alias(
     """
     async with opened_manager() as manager:
         names = manager.projects
-        names.alias(_named(name), _named(project))
+        names.alias(_valid_name(name), _valid_name(project))
         meant = names.names().meant(project)
     print_answer(f"{name} is now an alias of {meant}.", {"alias": name, "project": meant}, as_json=as_json)
 
@@ -99,7 +99,7 @@ async def rename(
     """
     async with opened_manager() as manager:
         await manager.ready()
-        done = await _renamed(manager, name, _named(new))
+        done = await _renamed(manager, name, _valid_name(new))
     text = f"{name} is now called {new}, with {counted(done['memories'])} and {done['conversations']:,} conversations."
     if done["left"]:
         text += f" {counted(len(done['left']))} kept the old name, because {new} already has the same."
@@ -110,7 +110,7 @@ async def _renamed(manager: MemoryManager, old: str, new: str) -> dict[str, Any]
     """Rename a project; return how many memories and conversations have the new name, and the memories that were
     left.
     """
-    stored = [row["name"] for row in await manager.store.read_transaction(store.counted)]
+    stored = [row["name"] for row in await manager.store.read_transaction(store.stored_projects)]
     names = manager.projects.names()
     spelled = [one for name in names.all_of(old) for one in alike(name, stored)]
     if not spelled and not names.holders(names.meant(old)):
@@ -123,7 +123,7 @@ async def _renamed(manager: MemoryManager, old: str, new: str) -> dict[str, Any]
     left = []
     for id_ in ids:
         try:
-            await manager.update_memory(checked(Change, {"id": str(id_), "project": new}))
+            await manager.update_memory(validated(Change, {"id": str(id_), "project": new}))
         except Conflict:
             left.append(str(id_))
     async with manager.store.transaction() as tx:
@@ -131,7 +131,7 @@ async def _renamed(manager: MemoryManager, old: str, new: str) -> dict[str, Any]
     return {"memories": len(ids) - len(left), "conversations": moved, "left": left}
 
 
-def _described(stored: list[dict[str, Any]], names: Names) -> list[dict[str, Any]]:
+def _projects_with_aliases(stored: list[dict[str, Any]], names: Names) -> list[dict[str, Any]]:
     """Return the projects, what is stored under an alias with the project that it stands for."""
     found: dict[str, dict[str, Any]] = {}
     for name, memories, conversations in [
@@ -145,17 +145,17 @@ def _described(stored: list[dict[str, Any]], names: Names) -> list[dict[str, Any
     for one in found.values():
         aliases = names.all_of(one["name"])
         one["aliases"] = aliases[1:]
-        one["seen"] = [_place(key) for name in aliases for key in names.holders(name)]
+        one["seen"] = [_legible_key(key) for name in aliases for key in names.holders(name)]
     return [*found.values()]
 
 
-def _place(key: str) -> str:
+def _legible_key(key: str) -> str:
     """Return a remote or a folder as people know it."""
     place, at, moment = key.rpartition("@")
     return place if at and moment.isdecimal() else key
 
 
-def _named(name: str) -> str:
+def _valid_name(name: str) -> str:
     """Return a name that a project may have.
 
     Raises:

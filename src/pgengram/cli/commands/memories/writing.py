@@ -16,18 +16,18 @@ from pgengram import fields as f
 from pgengram.cli.help import NAME_VALUE
 from pgengram.cli.options import KIND_HELP, TYPES, AsJson, Ids, Yes, project_named
 from pgengram.cli.output import as_line, print_errors, print_stored, say_undo
-from pgengram.cli.quick import adding
+from pgengram.cli.quick import add_arguments
 from pgengram.cli.runtime import (
     FAILED,
     call_tool,
     command,
     completing,
-    known,
+    known_word,
     name_value,
-    note,
     opened_manager,
     print_answer,
     print_json,
+    print_note,
     say,
 )
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
@@ -71,7 +71,7 @@ async def add(
     described = {"type": type, "kind": kind, "tags": tag, "importance": importance}
     described |= {"related_to": related_to, "replaces": replaces}
     placed = {"project": project, "user": user, "occurred_at": occurred_at, "expires_at": expires_at}
-    given = adding(_from_stdin() if content == "-" else content, pin=pin, **described, **placed)
+    given = add_arguments(_from_stdin() if content == "-" else content, pin=pin, **described, **placed)
     async with opened_manager() as manager:
         stored = await call_tool(manager, "create_memory", given)
     if as_json:
@@ -100,7 +100,7 @@ async def edit(
         elif changes:
             given = {"id": id, **dict(name_value(one) for one in changes)}
         else:
-            given = _edited(await _read(manager, id))
+            given = _edited_by_person(await _read_one(manager, id))
             if len(given) == 1:
                 say("Nothing was changed.")
                 return
@@ -108,7 +108,7 @@ async def edit(
             updated = await call_tool(manager, "update_memory", given)
         except PgengramError:
             if not changes and "content" in given:
-                note(f"Your text:\n{given['content']}")
+                print_note(f"Your text:\n{given['content']}")
             raise
     print_answer(updated.message, updated, as_json=as_json)
     if updated.changed_fields and not as_json:
@@ -122,7 +122,7 @@ async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str,
         NotFound: there is no such memory.
         Conflict: its last change was not a change of fields.
     """
-    memory = await _read(manager, id_, include=["history"])
+    memory = await _read_one(manager, id_, include=["history"])
     last = memory["history"][0]
     old = {name: pair[0] for name, pair in (last.get("changes") or {}).items() if name in UNDONE}
     if last["operation"] != "update" or not old:
@@ -134,7 +134,7 @@ async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str,
     return {"id": memory["id"], "expected_version": memory["version"], "clear": emptied or None, **kept}
 
 
-async def _read(manager: MemoryManager, id_: str, **more: Any) -> dict[str, Any]:
+async def _read_one(manager: MemoryManager, id_: str, **more: Any) -> dict[str, Any]:
     found = await call_tool(manager, "get_memories", {"ids": [id_], **more})
     if not found.memories:
         raise NotFound("memory", id_, "Use `pgengram search` to find the right id.")
@@ -235,13 +235,13 @@ async def _restore_memories(ids: list[str], *, as_json: bool) -> int:
                 results.append({"id": done.memory_id, "ok": True, "restored": bool(done.changed_fields)})
             except (NotFound, Conflict) as error:
                 results.append({"id": id_, "ok": False, "error": error.as_dict()})
-    print_answer(_restored(results), {"results": results}, as_json=as_json)
+    print_answer(_restored_line(results), {"results": results}, as_json=as_json)
     if not as_json:
         print_errors(results)
     return 0 if all(result["ok"] for result in results) else 1
 
 
-def _restored(results: list[dict[str, Any]]) -> str:
+def _restored_line(results: list[dict[str, Any]]) -> str:
     back = sum(result.get("restored", False) for result in results)
     there = sum(result["ok"] for result in results) - back
     if not there:
@@ -250,7 +250,7 @@ def _restored(results: list[dict[str, Any]]) -> str:
     return f"{counted(back)} restored. {unchanged}" if back else unchanged
 
 
-def _edited(memory: dict[str, Any]) -> dict[str, Any]:
+def _edited_by_person(memory: dict[str, Any]) -> dict[str, Any]:
     """Have a person edit a memory, and return the change that this makes; its id alone when it makes none.
 
     Raises:
@@ -277,7 +277,7 @@ def _changed_fields(text: str, said: Mapping[str, str]) -> dict[str, Any]:
         if not line.strip() or line.startswith("#"):
             continue
         name, _, value = (part.strip() for part in line.partition(":"))
-        if value == said[known(name, EDITABLE, "field")]:
+        if value == said[known_word(name, EDITABLE, "field")]:
             continue
         if value or name not in CLEARABLE:
             change[name] = value

@@ -41,7 +41,7 @@ RETURNING arguments
 DROP: Final = "DELETE FROM memory_confirmations WHERE namespace_id = %(namespace_id)s AND token_hash = %(token_hash)s"
 
 
-async def ask(tx: Transaction, action: str, arguments: Mapping[str, Any], seconds: int = SECONDS) -> str:
+async def make_token(tx: Transaction, action: str, arguments: Mapping[str, Any], seconds: int = SECONDS) -> str:
     """Return a single-use token that confirms `action` with `arguments` within the next `seconds`.
 
     Args:
@@ -53,7 +53,7 @@ async def ask(tx: Transaction, action: str, arguments: Mapping[str, Any], second
     await tx.run(SWEEP)
     await tx.run(
         ADD,
-        {"token_hash": _hash(token), "action": action, "arguments": Jsonb(dict(arguments)), "seconds": seconds},
+        {"token_hash": _token_hash(token), "action": action, "arguments": Jsonb(dict(arguments)), "seconds": seconds},
     )
     return token
 
@@ -71,7 +71,7 @@ async def redeem(tx: Transaction, token: str, action: str) -> dict[str, Any]:
     Raises:
         ConfirmRequired: the token is unknown, used, out of date, or for another action.
     """
-    row = await tx.row(TAKE, {"token_hash": _hash(token), "action": action})
+    row = await tx.row(TAKE, {"token_hash": _token_hash(token), "action": action})
     if row is None:
         raise ConfirmRequired(
             "The confirm_token is not valid: it is unknown, used, older than 60 s, or for another action."
@@ -82,8 +82,8 @@ async def redeem(tx: Transaction, token: str, action: str) -> dict[str, Any]:
 
 async def discard(tx: Transaction, token: str) -> None:
     """Make `token` worthless."""
-    await tx.run(DROP, {"token_hash": _hash(token)})
+    await tx.run(DROP, {"token_hash": _token_hash(token)})
 
 
-def _hash(token: str) -> bytes:
+def _token_hash(token: str) -> bytes:
     return hashlib.sha256(token.encode()).digest()

@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound
 from pgengram.fields import MAX_TAGS
-from pgengram.inputs import Change, refusal
+from pgengram.inputs import Change, as_invalid_input
 from pgengram.runtime.context import report_progress
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
@@ -159,7 +159,7 @@ class ChangePlan:
         named = sorted({id_ for step in steps for id_ in step.named})
         if lock:
             await tx.rows(s.LOCK, {"ids": named})
-        return cls(steps, await memories.read(tx, named, tx.model_id), replayable, **more)
+        return cls(steps, await memories.read_memories(tx, named, tx.model_id), replayable, **more)
 
     # -- showing ---------------------------------------------------------------------------------------------------
 
@@ -175,7 +175,7 @@ class ChangePlan:
     def _effects(self, step: Step) -> Iterator[Effect]:
         if step.action == "merge" and step.into is not None:
             into, others = self.rows[step.into], [self.rows[id_] for id_ in step.ids]
-            yield Effect(into, step, merged(into, others))
+            yield Effect(into, step, merged_plan(into, others))
         for id_ in dict.fromkeys(step.ids):
             if id_ in self.rows:
                 yield Effect(self.rows[id_], step, _made(step, self.rows[id_]))
@@ -208,7 +208,10 @@ class ChangePlan:
     def cited(self) -> list[Row]:
         """The turns of conversations that the memories to erase cite: `memory_id`, client, conversation and number."""
         return [
-            turn for effect in self.effects if effect.made.operation == "erase" for turn in deletion.cited(effect.row)
+            turn
+            for effect in self.effects
+            if effect.made.operation == "erase"
+            for turn in deletion.cited_turns(effect.row)
         ]
 
     # -- agreeing --------------------------------------------------------------------------------------------------
@@ -216,7 +219,7 @@ class ChangePlan:
     @property
     def kept(self) -> dict[str, Any]:
         """What a confirmation is valid for: these steps, and these memories in the versions that were shown."""
-        kept = {"fingerprint": fingerprint(self.steps), "versions": versions(self.rows.values())}
+        kept = {"fingerprint": fingerprint(self.steps), "versions": row_versions(self.rows.values())}
         return kept | ({"steps": [step.as_json() for step in self.steps]} if self.replayable else {})
 
     def check(self) -> None:
@@ -305,7 +308,7 @@ class ChangePlan:
                 await report_progress(f"{done:,} of {len(self.effects):,} memories are changed.")
         for step in self.steps:
             if step.action == "merge" and step.into is not None:
-                await move(tx, step.into, step.ids, session_id)
+                await move_edges(tx, step.into, step.ids, session_id)
         return await self._erase(tx, session_id=session_id, listed=listed)
 
     def _with_operation(self, operation: str) -> list[UUID]:
@@ -323,12 +326,12 @@ class ChangePlan:
             return {}
         with_turns = {id_ for step in self.steps if step.turns for id_ in step.ids}
         cited = [turn for turn in self.cited if turn["memory_id"] in with_turns]
-        receipts = await deletion.erase(tx, erased, session_id=session_id, listed=listed, cited=cited)
+        receipts = await deletion.erase_memories(tx, erased, session_id=session_id, listed=listed, cited=cited)
         return {receipt["id"]: receipt for receipt in receipts}
 
     async def _forget(self, tx: Transaction, effect: Effect, session_id: str | None) -> None:
         instead = effect.step.instead
-        await changes.forget(
+        await changes.forget_memory(
             tx,
             effect.row,
             reason=effect.step.reason,
@@ -344,7 +347,7 @@ async def _archive(tx: Transaction, ids: list[UUID], session_id: str | None) -> 
     await clusters.renew_of(tx, ids)
 
 
-def merged(into: Row, others: Sequence[Row]) -> changes.Plan:
+def merged_plan(into: Row, others: Sequence[Row]) -> changes.Plan:
     """Return what a memory becomes when others are merged into it; its text stays, and theirs stay with them,
     forgotten.
 
@@ -352,9 +355,9 @@ def merged(into: Row, others: Sequence[Row]) -> changes.Plan:
         InvalidInput: together they would hold more metadata than one memory may, or a detail does not fit.
     """
     try:
-        made = changes.plan(into, merging.change(into, others))
+        made = changes.plan(into, merging.merged_change(into, others))
     except ValidationError as error:
-        raise refusal(error, "metadata") from None
+        raise as_invalid_input(error, "metadata") from None
     except InvalidInput as error:
         raise InvalidInput(
             f"Nothing can be merged into {into['id']} like this: {error.message}",
@@ -380,7 +383,7 @@ def _made(step: Step, row: Row) -> changes.Plan:
     made = changes.Plan(operation="forget" if step.action == "merge" else step.action)
     for name, value in after.items():
         if value != row[name]:
-            changes.note(made, name, row[name], value)
+            changes.note_field(made, name, row[name], value)
     return made
 
 
@@ -392,7 +395,7 @@ def _tagged(step: Step, tags: list[str]) -> list[str]:
     return list(dict.fromkeys(instead.get(tag, tag) for tag in tags))
 
 
-async def move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str | None) -> None:
+async def move_edges(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str | None) -> None:
     """Give the memory that stays the edges of those that go, and their place as evidence; its own edges win."""
     found = await tx.rows(EDGES_OF, {"ids": [into]})
     known = {(row["from_id"], row["to_id"], row["type"]) for row in found}
@@ -400,7 +403,7 @@ async def move(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str
         ends = (into if row["from_id"] in ids else row["from_id"], into if row["to_id"] in ids else row["to_id"])
         if ends[0] != ends[1] and (*ends, row["type"]) not in known:
             known.add((*ends, row["type"]))
-            await edges.link(tx, *ends, row["type"], row["strength"], row["properties"], session_id=session_id)
+            await edges.store_link(tx, *ends, row["type"], row["strength"], row["properties"], session_id=session_id)
     await tx.run(MOVE_EVIDENCE, {"into": into, "ids": list(ids)})
 
 
@@ -413,7 +416,7 @@ def fingerprint(steps: Iterable[Step]) -> str:
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
 
 
-def versions(rows: Iterable[Row]) -> dict[str, int]:
+def row_versions(rows: Iterable[Row]) -> dict[str, int]:
     """Return the version of each memory, as it is kept for a confirmation."""
     return {str(row["id"]): row["version"] for row in rows}
 
@@ -425,7 +428,7 @@ async def refuse_changed(tx: Transaction, shown: Mapping[str, int]) -> None:
         ConfirmRequired: some were changed or erased since; the message names them.
     """
     rows = await tx.rows(s.LOCK, {"ids": sorted(UUID(id_) for id_ in shown)})
-    now = versions(rows)
+    now = row_versions(rows)
     found = [
         f"memory {id_} was {'changed' if id_ in now else 'erased'}"
         for id_, version in shown.items()

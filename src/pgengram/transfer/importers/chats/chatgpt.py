@@ -29,17 +29,17 @@ NOT_TEXT: Final = {
 def read(source: Source) -> Read:
     """Read the turns of every conversation."""
     for record in records_of(source, "conversations*.json"):
-        yield from _turns(record) if isinstance(record, Record) else (record,)
+        yield from _conversation_turns(record) if isinstance(record, Record) else (record,)
 
 
-def _turns(record: Record) -> Iterator[Said | Left]:
+def _conversation_turns(record: Record) -> Iterator[Said | Left]:
     raw = mapping(record.value)
     nodes, id_ = raw.get("mapping"), raw.get("conversation_id") or raw.get("id")
     if not isinstance(nodes, dict) or not id_:
         yield Left(record.place, "it is not a conversation of ChatGPT")
         return
-    messages = _in_order(nodes)
-    shown = _shown(nodes, raw.get("current_node"), messages[-1][0] if messages else None)
+    messages = _nodes_by_time(nodes)
+    shown = _current_branch(nodes, raw.get("current_node"), messages[-1][0] if messages else None)
     times = [moment(message.get("create_time")) for _, message in messages]
     as_of = max(filter(None, (moment(raw.get("update_time")), *times)), default=None)
     time = moment(raw.get("create_time"))
@@ -47,7 +47,7 @@ def _turns(record: Record) -> Iterator[Said | Left]:
     works = Works()
     for number, (name, message) in enumerate(messages):
         if name in shown:
-            works.take_canvas(number, str(message.get("recipient")), _said(message)[1])
+            works.take_canvas(number, str(message.get("recipient")), _role_and_text(message)[1])
     for number, (name, message) in enumerate(messages):
         time = times[number] or time
         place = f"{record.place}, message {name}"
@@ -62,7 +62,7 @@ def _turns(record: Record) -> Iterator[Said | Left]:
 
 def _as_it_stands(message: Mapping[str, Any], number: int, works: Works, *, is_shown: bool) -> tuple[str, str, bool]:
     """Return who said a message, its text or the canvas that it finished, and whether a later state replaced that one."""
-    role, text = _said(message)
+    role, text = _role_and_text(message)
     if finished := works.finished_in(number):
         return "assistant", "\n\n".join(finished.values()), False
     outdated = number in works.changed
@@ -71,7 +71,7 @@ def _as_it_stands(message: Mapping[str, Any], number: int, works: Works, *, is_s
     return ("assistant" if outdated or left_canvas else role), text, outdated
 
 
-def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+def _nodes_by_time(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     """Return the messages by their time, so that those of a later export come after those of this one."""
     messages = [
         (name, node["message"])
@@ -85,14 +85,14 @@ def _in_order(nodes: Mapping[str, Any]) -> list[tuple[str, dict[str, Any]]]:
     return [messages[place] for place in order]
 
 
-def _shown(nodes: Mapping[str, Any], current: Any, last: str | None) -> set[str]:
+def _current_branch(nodes: Mapping[str, Any], current: Any, last: str | None) -> set[str]:
     """Return the names of the messages that lead to the current one, or where none is current, to the last one."""
     leaf = current if isinstance(current, str) and current in nodes else last
     parents = {name: mapping(node).get("parent") for name, node in nodes.items()}
     return set(nodes) - withdrawn(parents, leaf) if leaf else set(nodes)
 
 
-def _said(message: Mapping[str, Any]) -> tuple[str, str]:
+def _role_and_text(message: Mapping[str, Any]) -> tuple[str, str]:
     """Return who said a message and its text; no role where nobody did."""
     author, content = message.get("author") or {}, message.get("content") or {}
     role, kind = author.get("role"), content.get("content_type")
@@ -100,12 +100,12 @@ def _said(message: Mapping[str, Any]) -> tuple[str, str]:
     if role not in ("user", "assistant", "tool") or hidden or kind in THOUGHTS or kind == "user_editable_context":
         return "", ""
     parts = content.get("parts")
-    texts = [content["text"]] if isinstance(content.get("text"), str) else map(_part, parts or [])
+    texts = [content["text"]] if isinstance(content.get("text"), str) else map(_part_text, parts or [])
     by_tool = role == "tool" or (role == "assistant" and (message.get("recipient") or "all") != "all")
     return "tool" if by_tool or kind == "execution_output" else str(role), "\n\n".join(filter(None, texts)).strip()
 
 
-def _part(part: Any) -> str:
+def _part_text(part: Any) -> str:
     if isinstance(part, str):
         return part
     if not isinstance(part, dict):

@@ -20,7 +20,7 @@ from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Read, Said, mapping, memory, moment, said_or_left
-from pgengram.transfer.transcripts import blocks, done
+from pgengram.transfer.transcripts import done, message_blocks
 from pgengram.transfer.works import Works
 
 SYSTEM: Final = "claude-ai"
@@ -37,18 +37,18 @@ def read(source: Source) -> Read:
         elif not isinstance(raw, dict):
             yield Left(record.place, "it is not a JSON object")
         elif isinstance(raw.get("chat_messages"), list):
-            yield from _turns(record)
+            yield from _chat_turns(record)
         elif "docs" in raw or "prompt_template" in raw:
-            yield from _project(record)
+            yield from _project_items(record)
         elif "conversations_memory" in raw or "project_memories" in raw:
-            yield from _memories(record)
+            yield from _remembered(record)
         else:
             yield Left(record.place, "it is neither a conversation, a project nor what Claude remembers")
 
 
-def _turns(record: Record) -> Iterator[Said | Left]:
+def _chat_turns(record: Record) -> Iterator[Said | Left]:
     raw = record.value
-    order = _in_order([moment(mapping(one).get("created_at")) for one in raw["chat_messages"]])
+    order = _places_by_time([moment(mapping(one).get("created_at")) for one in raw["chat_messages"]])
     messages = [mapping(raw["chat_messages"][at]) for at in order]
     tree = _tree(record, messages)
     time = tree.conversation.began_at
@@ -81,7 +81,7 @@ class _Tree:
         is_withdrawn = number in self.withdrawn
         id_ = message["uuid"] if self.has_names else ""
         work_id = id_ or f"{self.conversation.id} {number}"
-        role, text = _said(message)
+        role, text = _role_and_content(message)
         if role != "tool" or number not in self.works.changed:
             yield make(role, text, time, id_=id_, withdrawn=is_withdrawn)
         for name, work in self.works.finished_in(number).items():
@@ -110,7 +110,7 @@ def _tree(record: Record, messages: Sequence[Mapping[str, Any]]) -> _Tree:
     return _Tree(conversation, has_names, left, works, of_all_branches)
 
 
-def _in_order(times: Sequence[datetime | None]) -> list[int]:
+def _places_by_time(times: Sequence[datetime | None]) -> list[int]:
     """Return the places of messages by their times; an export may begin with the newest."""
     known = [at for at in times if at]
     places = list(range(len(times)))
@@ -137,10 +137,10 @@ def _left(raw: Mapping[str, Any], messages: Sequence[Mapping[str, Any]]) -> set[
     return {numbers[name] for name in withdrawn(parents, leaf)} if leaf else set()
 
 
-def _said(message: Mapping[str, Any]) -> tuple[str, str]:
+def _role_and_content(message: Mapping[str, Any]) -> tuple[str, str]:
     """Return who said a message, and what: its texts, and what is attached to it; else what tools did."""
     role, content = ROLES.get(str(message.get("sender")), ""), message.get("content")
-    texts = [*_texts(content)] or [str(message.get("text") or "")]
+    texts = [*_written_texts(content)] or [str(message.get("text") or "")]
     attached = [one for name in ("attachments", "files") for one in message.get(name) or [] if isinstance(one, dict)]
     for one in attached:
         name = f"[{one['file_name']}]" if one.get("file_name") else ""
@@ -149,16 +149,16 @@ def _said(message: Mapping[str, Any]) -> tuple[str, str]:
     return (role, text) if text else ("tool", "\n\n".join(done(content)).strip())
 
 
-def _texts(content: Any) -> Iterator[str]:
+def _written_texts(content: Any) -> Iterator[str]:
     """Yield what was written or spoken in the blocks of a message, but neither thoughts nor what tools did."""
     if isinstance(content, str):
         yield content
-    for block in blocks(content):
+    for block in message_blocks(content):
         if block.get("type") not in NOT_SAID and isinstance(block.get("text"), str):
             yield block["text"]
 
 
-def _project(record: Record) -> Iterator[Item | Left]:
+def _project_items(record: Record) -> Iterator[Item | Left]:
     raw, place = record.value, record.place
     name = str(raw.get("name") or "")
     about = "\n\n".join(str(raw[one]) for one in ("description", "prompt_template") if raw.get(one))
@@ -177,7 +177,7 @@ def _project(record: Record) -> Iterator[Item | Left]:
         yield Item(where, memory(SYSTEM, document.get("uuid"), text, **{**common, **times}, metadata=metadata))
 
 
-def _memories(record: Record) -> Iterator[Item | Left]:
+def _remembered(record: Record) -> Iterator[Item | Left]:
     raw = record.value
     texts = {"": raw.get("conversations_memory"), **(raw.get("project_memories") or {})}
     for key, text in texts.items():

@@ -31,10 +31,10 @@ from pgengram.transfer.transcripts import (
     Line,
     Uttered,
     answered,
-    blocks,
     by_assistant,
     by_person,
     entries_of,
+    message_blocks,
     time_of,
 )
 from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
@@ -58,18 +58,18 @@ def read(source: Source) -> Read:
         if isinstance(file, Left):
             yield file
         elif file.path.suffix != ".md":
-            yield from _turns(source, file, projects)
+            yield from _transcript_turns(source, file, projects)
         else:
             note = document(source, file)
             yield from (note,) if isinstance(note, Left) else facts(CLIENT, file.place, note)
 
 
-def _turns(source: Source, file: File, projects: Projects) -> Read:
+def _transcript_turns(source: Source, file: File, projects: Projects) -> Read:
     entries = entries_of(source, file)
     survey = Survey(entries)
     if survey.as_of and survey.as_of > datetime.now(UTC) - GOES_ON:
         survey.unsent.clear()
-    for entry, line in transcript(entries, survey, file.path.stem):
+    for entry, line in transcript_lines(entries, survey, file.path.stem):
         if isinstance(entry, Broken):
             yield Left(entry.place, entry.reason)
         elif line:
@@ -144,7 +144,7 @@ class _Tree:
 
     def add(self, entry: Mapping[str, Any]) -> bool:
         """Add a line; return whether it doesn't repeat one."""
-        uuid, one = str(entry["uuid"]), uttered(entry)
+        uuid, one = str(entry["uuid"]), said_in_line(entry)
         if list(_results(entry)):
             self._answers.add(uuid)
         if uuid in self._parents:
@@ -210,14 +210,14 @@ class _Queue:
         operation = entry.get("operation") if entry.get("type") == "queue-operation" else None
         if operation == "enqueue":
             self.all.add(number)
-            self._waiting.append((number, uttered(entry, unsent=True).text))
+            self._waiting.append((number, said_in_line(entry, unsent=True).text))
         elif operation == "popAll":
             self._waiting.clear()
         elif operation == "remove" and self._waiting:
             text = str(entry.get("content") or self._waiting[0][1]).strip()
             self._waiting = [one for one in self._waiting if one[1] != text]
         elif self._waiting and entry.get("type") in ("user", "attachment"):
-            self._send(uttered(entry).text)
+            self._send(said_in_line(entry).text)
 
     def _send(self, text: str) -> None:
         """Take out what a line sends: one prompt, or several, one after the other."""
@@ -248,7 +248,7 @@ def goes_on(entries: Iterable[tuple[int, Mapping[str, Any]]], after: int) -> boo
     return True
 
 
-def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[Any, Line | None]]:
+def transcript_lines(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[Any, Line | None]]:
     """Yield the lines of a transcript, each with what it comes to.
 
     Args:
@@ -262,7 +262,7 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
             yield entry, None
             continue
         time = time_of(entry) or time
-        one = uttered(entry, unsent=number in survey.unsent or number in survey.queued)
+        one = said_in_line(entry, unsent=number in survey.unsent or number in survey.queued)
         fork = mapping(entry.get("forkedFrom"))
         origin = str(fork.get("sessionId") or "")
         uuid = str(entry.get("uuid") or "")
@@ -275,7 +275,7 @@ def transcript(entries: Entries, survey: Survey, name: str) -> Iterator[tuple[An
         yield entry, Line(number, one, time, session, str(called), taken_back, copied_from)
 
 
-def uttered(entry: Mapping[str, Any], *, unsent: bool = False) -> Uttered:
+def said_in_line(entry: Mapping[str, Any], *, unsent: bool = False) -> Uttered:
     """Return what a line says.
 
     Args:
@@ -302,19 +302,19 @@ def _of_message(entry: Mapping[str, Any]) -> Uttered:
         made_up = entry.get("isApiErrorMessage") or message.get("model") == "<synthetic>"
         return Uttered(why=BY_CLIENT) if made_up else by_assistant(message.get("content"))
     one = by_person(CLIENT, message.get("content"))
-    if typed := "\n\n".join(_typed(entry)):
+    if typed := "\n\n".join(_answers_to_tools(entry)):
         one = replace(one, role="user", text="\n\n".join(filter(None, (typed, one.text if one.role == "user" else ""))))
     return one if one.role != "user" or _is_of_person(entry) else Uttered(why=BY_PROGRAM)
 
 
 def _results(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield what tools answered in a line."""
-    for block in blocks(mapping(entry.get("message")).get("content")):
+    for block in message_blocks(mapping(entry.get("message")).get("content")):
         if block.get("type") == "tool_result":
             yield answered(block.get("content"))
 
 
-def _typed(entry: Mapping[str, Any]) -> Iterator[str]:
+def _answers_to_tools(entry: Mapping[str, Any]) -> Iterator[str]:
     """Yield what the user typed or chose where a tool asked: why they refuse it, or the answers to questions."""
     result = mapping(entry.get("toolUseResult"))
     for text in _results(entry):

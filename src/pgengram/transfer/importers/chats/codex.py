@@ -52,13 +52,13 @@ def read(source: Source) -> Read:
         else:
             headers[file] = Header.of(source, file)
     there = {header.id for header in headers.values()}
-    for file in _in_order(headers):
+    for file in _parents_first(headers):
         if headers[file].forked_from not in (None, *there) and headers[file].lacks_beginning:
             yield Left(file.place, NO_BEGINNING)
-        yield from _turns(source, file, headers[file], projects)
+        yield from _session_turns(source, file, headers[file], projects)
 
 
-def _in_order(headers: Mapping[File, Header]) -> list[File]:
+def _parents_first(headers: Mapping[File, Header]) -> list[File]:
     """Return the files, each behind those of the sessions that it was forked from."""
     parents = {header.id: header.forked_from for header in headers.values()}
 
@@ -73,11 +73,11 @@ def _in_order(headers: Mapping[File, Header]) -> list[File]:
     return sorted(headers, key=lambda file: depth(headers[file].id))
 
 
-def _turns(source: Source, file: File, header: Header, projects: Projects) -> Read:
+def _session_turns(source: Source, file: File, header: Header, projects: Projects) -> Read:
     entries = entries_of(source, file)
     survey = Survey(entries)
     conversation = header.conversation(projects.named(header.folder), survey.as_of)
-    for entry, line in transcript(entries, survey, header):
+    for entry, line in session_lines(entries, survey, header):
         if isinstance(entry, Broken):
             yield Left(entry.place, entry.reason)
         elif line:
@@ -192,7 +192,7 @@ class _Once:
             self._questions.add(str(raw.get("call_id")))
         if self.is_answer(entry) and (text := "\n".join(_answers(raw.get("output")))):
             return Uttered("user", text)
-        one, by_event = uttered(entry)
+        one, by_event = said_in_entry(entry)
         if one.role not in ("user", "assistant"):
             return one
         text = "".join(one.text.split())  # an event has the texts of an item without what is between them
@@ -203,7 +203,7 @@ class _Once:
         return one
 
 
-def transcript(entries: Entries, survey: Survey, header: Header) -> Iterator[tuple[Any, Line | None]]:
+def session_lines(entries: Entries, survey: Survey, header: Header) -> Iterator[tuple[Any, Line | None]]:
     """Yield the lines of a session, each with what it comes to."""
     once, time = _Once(), None
     for number, entry in entries():
@@ -219,7 +219,7 @@ def transcript(entries: Entries, survey: Survey, header: Header) -> Iterator[tup
         yield entry, Line(number, one, time, header.id, withdrawn=number in survey.withdrawn)
 
 
-def uttered(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
+def said_in_entry(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
     """Return what a line says, and whether an event does."""
     raw = _payload(entry)
     if entry.get("type") == "event_msg":

@@ -57,7 +57,7 @@ def _projects(source: Source, databases: list[tuple[PurePosixPath, Path]]) -> di
         if folder := folders.get(place.parent):
             try:
                 with closing(read_only(path)) as database:
-                    chats = mapping(_value(database, ITEM, OF_A_FOLDER)).get("allComposers")
+                    chats = mapping(_stored_text(database, ITEM, OF_A_FOLDER)).get("allComposers")
             except sqlite3.DatabaseError:
                 continue  # told when its chats are read
             for chat in chats if isinstance(chats, list) else ():
@@ -65,29 +65,29 @@ def _projects(source: Source, databases: list[tuple[PurePosixPath, Path]]) -> di
     return found
 
 
-def _value(database: sqlite3.Connection, statement: str, key: str) -> str | None:
+def _stored_text(database: sqlite3.Connection, statement: str, key: str) -> str | None:
     """Return the text of a key; None where it, or its table, is not there."""
     try:
         row = database.execute(statement, (key,)).fetchone()
     except sqlite3.OperationalError:  # no such table
         return None
-    return _text(row[0]) if row else None
+    return _lexical_text(row[0]) if row else None
 
 
-def _text(value: Any) -> str:
+def _lexical_text(value: Any) -> str:
     return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value or "")
 
 
 def _chats(database: sqlite3.Connection, place: str, projects: Mapping[str, str | None]) -> Read:
     tables = {row[0] for row in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
     for key, value in database.execute(CHATS) if "cursorDiskKV" in tables else ():
-        chat = mapping(_text(value))
+        chat = mapping(_lexical_text(value))
         if not chat:
             yield Left(f"{place}, {key}", "it is not valid JSON")
             continue
         id_ = str(chat.get("composerId") or key.partition(":")[2])
         conversation = Conversation(CLIENT, id_, projects.get(id_), title=chat.get("name") or None)
-        yield from _turns(
+        yield from _bubble_turns(
             f"{place}, {key}", conversation, moment(chat.get("createdAt")), _messages(database, id_, chat)
         )
     yield from _earlier(database, place)
@@ -95,12 +95,12 @@ def _chats(database: sqlite3.Connection, place: str, projects: Mapping[str, str 
 
 def _earlier(database: sqlite3.Connection, place: str) -> Read:
     """Read the chats that earlier versions kept in the database of a folder."""
-    tabs = mapping(_value(database, ITEM, EARLIER)).get("tabs")
+    tabs = mapping(_stored_text(database, ITEM, EARLIER)).get("tabs")
     for tab in map(mapping, tabs if isinstance(tabs, list) else ()):
         conversation = Conversation(CLIENT, str(tab.get("tabId")), title=tab.get("chatTitle") or None)
         bubbles = tab.get("bubbles")
         raw = ((number, mapping(one)) for number, one in enumerate(bubbles if isinstance(bubbles, list) else ()))
-        yield from _turns(f"{place}, {tab.get('tabId')}", conversation, moment(tab.get("lastSendTime")), raw)
+        yield from _bubble_turns(f"{place}, {tab.get('tabId')}", conversation, moment(tab.get("lastSendTime")), raw)
 
 
 def _messages(
@@ -111,12 +111,12 @@ def _messages(
     listed = chat.get("fullConversationHeadersOnly") or chat.get("conversation")
     for number, header in enumerate(map(mapping, listed if isinstance(listed, list) else ())):
         name = str(header.get("bubbleId"))
-        raw = mapping(_value(database, MESSAGE, f"bubbleId:{id_}:{name}")) or mapping(inside.get(name))
+        raw = mapping(_stored_text(database, MESSAGE, f"bubbleId:{id_}:{name}")) or mapping(inside.get(name))
         message = raw or (header if "text" in header else None)
         yield number, message and {**message, "bubbleId": header.get("bubbleId")}
 
 
-def _turns(
+def _bubble_turns(
     place: str, conversation: Conversation, time: datetime | None, messages: Iterator[tuple[int, dict[str, Any] | None]]
 ) -> Read:
     for number, message in messages:
@@ -124,17 +124,19 @@ def _turns(
         if message is None:
             yield Left(where, "it is listed but missing")
             continue
-        time = _time(message) or time
+        time = _message_time(message) or time
         id_ = str(message.get("bubbleId") or "")
-        yield from Line(FROM_FILE + number, _said(message), time, conversation.id, id_).as_turns(where, conversation)
+        yield from Line(FROM_FILE + number, _bubble_uttered(message), time, conversation.id, id_).as_turns(
+            where, conversation
+        )
 
 
-def _time(message: Mapping[str, Any]) -> datetime | None:
+def _message_time(message: Mapping[str, Any]) -> datetime | None:
     timing = mapping(message.get("timingInfo"))
     return moment(message.get("createdAt")) or moment(timing.get("clientRpcSendTime") or timing.get("clientStartTime"))
 
 
-def _said(message: Mapping[str, Any]) -> Uttered:
+def _bubble_uttered(message: Mapping[str, Any]) -> Uttered:
     role = ROLES.get(message.get("type") or "", "")
     text = message.get("text") or message.get("rawText")
     if isinstance(text, str) and text.strip():

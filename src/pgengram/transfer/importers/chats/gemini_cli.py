@@ -24,9 +24,9 @@ from pgengram.transfer.transcripts import (
     Line,
     Uttered,
     answered,
-    blocks,
     by_person,
     called,
+    message_blocks,
     texts_in,
     time_of,
 )
@@ -47,7 +47,7 @@ def read(source: Source) -> Read:
             yield file
             continue
         session = Session()
-        for place, entry in _entries(source, file):
+        for place, entry in _session_entries(source, file):
             if left := entry if isinstance(entry, Left) else session.take(place, entry):
                 yield left
         if session.header.get("kind") == "subagent" or "chats" in file.path.parts[:-2]:
@@ -55,7 +55,7 @@ def read(source: Source) -> Read:
         elif session.saved:
             yield from _saved(source, file, session)
         else:
-            yield from _turns(file, session)
+            yield from _message_turns(file, session)
 
 
 @dataclass(slots=True)
@@ -89,12 +89,15 @@ class Session:
     def _change(self, place: str, changes: Mapping[str, Any]) -> None:
         self.header |= {name: value for name, value in changes.items() if name != "messages"}
         listed = [
-            (str(one.get("id") or f"{place}, {at}"), one) for at, one in enumerate(blocks(changes.get("messages")))
+            (str(one.get("id") or f"{place}, {at}"), one)
+            for at, one in enumerate(message_blocks(changes.get("messages")))
         ]
         ids = {id_ for id_, _ in listed}
-        known = {_words(one): id_ for id_, (_, one) in self.messages.items() if id_ not in ids | self.withdrawn}
+        known = {
+            _role_and_words(one): id_ for id_, (_, one) in self.messages.items() if id_ not in ids | self.withdrawn
+        }
         for at, (id_, one) in enumerate(listed, 1):
-            there = known.pop(_words(one), None) if id_ not in self.messages else None
+            there = known.pop(_role_and_words(one), None) if id_ not in self.messages else None
             if there is None:
                 self._set(id_, f"{place}, message {at}", one)
 
@@ -110,27 +113,29 @@ class Session:
         return None
 
 
-def uttered(message: Mapping[str, Any]) -> Uttered:
+def said_in_message(message: Mapping[str, Any]) -> Uttered:
     """Return what a message says: of a user what was typed, without the contents of the files that it names."""
     kind = message.get("type")
     if kind == "user":
-        return by_person(CLIENT, _with_files_together(_parts(message.get("displayContent") or message.get("content"))))
-    text = "\n\n".join(texts_in(_without_thoughts(_parts(message.get("content"))))).strip()
+        return by_person(
+            CLIENT, _with_files_together(_content_parts(message.get("displayContent") or message.get("content")))
+        )
+    text = "\n\n".join(texts_in(_without_thoughts(_content_parts(message.get("content"))))).strip()
     if kind in ("gemini", "model") and text:
         return Uttered(why=BY_CLIENT) if ACKNOWLEDGED.match(text) else Uttered("assistant", text)
     calls = _calls(message)
     return Uttered("tool", calls) if calls else Uttered()
 
 
-def _turns(file: File, session: Session) -> Read:
+def _message_turns(file: File, session: Session) -> Read:
     times = [time_of(one) for _, one in session.messages.values()]
     as_of = max(filter(None, (moment(session.header.get("lastUpdated")), *times)), default=None)
     id_ = str(session.header.get("sessionId") or file.path.stem)
     time = moment(session.header.get("startTime"))
-    conversation = Conversation(CLIENT, id_, _project(file), as_of=as_of, began_at=time)
+    conversation = Conversation(CLIENT, id_, _project_of_file(file), as_of=as_of, began_at=time)
     for number, (name, (place, message)) in enumerate(session.messages.items(), FROM_FILE):
         taken_back, time = name in session.withdrawn, time_of(message) or time
-        line = Line(number, uttered(message), time, id_, name if message.get("id") else "", taken_back)
+        line = Line(number, said_in_message(message), time, id_, name if message.get("id") else "", taken_back)
         yield from line.as_turns(place, conversation)
         if line.uttered.role == "assistant" and (calls := _calls(message)):
             yield from replace(line, uttered=Uttered("tool", calls)).as_turns(place, conversation)
@@ -138,11 +143,11 @@ def _turns(file: File, session: Session) -> Read:
 
 def _saved(source: Source, file: File, session: Session) -> Read:
     """Yield the turns of a chat that was saved; its name and how it begins tell it from others."""
-    said = [uttered({"type": one.get("role"), "content": one.get("parts")}) for one in session.saved]
+    said = [said_in_message({"type": one.get("role"), "content": one.get("parts")}) for one in session.saved]
     begins = next((one.text for one in said if one.if_said()), "")
     tag = unquote(file.path.stem.removeprefix(CHECKPOINT))
     id_ = f"{CHECKPOINT}{tag}-{source_key(begins) & 0xFFFFFFFF:08x}"
-    conversation = Conversation(CLIENT, id_, _project(file), title=tag)
+    conversation = Conversation(CLIENT, id_, _project_of_file(file), title=tag)
     path = source.on_disk(file)
     time = datetime.fromtimestamp(path.stat().st_mtime, UTC) if path else datetime.now(UTC)
     if begins:
@@ -153,7 +158,7 @@ def _saved(source: Source, file: File, session: Session) -> Read:
         )
 
 
-def _entries(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] | Left]]:
+def _session_entries(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] | Left]]:
     """Yield what is said of the whole session, and its messages."""
     if file.path.suffix == ".jsonl":
         for number, entry in source.objects(file):
@@ -177,7 +182,7 @@ def _entries(source: Source, file: File) -> Iterator[tuple[str, dict[str, Any] |
         yield place, message if isinstance(message, dict) else Left(place, "it is not a JSON object")
 
 
-def _parts(content: Any) -> Any:
+def _content_parts(content: Any) -> Any:
     """Return the parts of a content, which may stand alone."""
     return [content] if isinstance(content, Mapping) else content
 
@@ -195,27 +200,29 @@ def _with_files_together(content: Any) -> Any:
 
 def _without_thoughts(content: Any) -> Any:
     """Return the parts of an answer without what the model only thought."""
-    return [part for part in blocks(content) if not part.get("thought")] if isinstance(content, list) else content
+    return (
+        [part for part in message_blocks(content) if not part.get("thought")] if isinstance(content, list) else content
+    )
 
 
 def _calls(message: Mapping[str, Any]) -> str:
-    return "\n\n".join(map(_call, blocks(message.get("toolCalls"))))
+    return "\n\n".join(map(_called_tool, message_blocks(message.get("toolCalls"))))
 
 
-def _call(call: Mapping[str, Any]) -> str:
+def _called_tool(call: Mapping[str, Any]) -> str:
     """Return which tool was called, with what, and what it answered: as it was shown, else as the model got it."""
     shown = call.get("resultDisplay")
-    got = (mapping(mapping(one.get("functionResponse")).get("response")) for one in blocks(call.get("result")))
+    got = (mapping(mapping(one.get("functionResponse")).get("response")) for one in message_blocks(call.get("result")))
     texts = [answered(shown)] if isinstance(shown, str) and shown else [answered(one) for one in got if one]
     return "\n".join(filter(None, [called(call.get("name"), call.get("args")), *texts]))
 
 
-def _words(message: Mapping[str, Any]) -> tuple[str, str]:
-    one = uttered(message)
+def _role_and_words(message: Mapping[str, Any]) -> tuple[str, str]:
+    one = said_in_message(message)
     return one.role, one.text
 
 
-def _project(file: File) -> str | None:
+def _project_of_file(file: File) -> str | None:
     """Return the project by the name of the folder above `chats`; older versions name it by a hash."""
     above = [part for part in file.path.parts[:-1] if part != "chats"]
     return above[-1] if above and not _HASH.fullmatch(above[-1]) else None

@@ -37,7 +37,7 @@ def read(source: Source) -> Read:
     folders, projects = project_folders(source), Projects()
     for file in files_of(source, "*[cC]hatSessions/*.json", "*[cC]hatSessions/*.jsonl", "*-*-*-*-*.json*"):
         session: dict[str, Any] = {}
-        for found in () if isinstance(file, Left) else _session(source, file):
+        for found in () if isinstance(file, Left) else _replayed_session(source, file):
             if isinstance(found, Left):
                 yield found
             else:
@@ -48,10 +48,10 @@ def read(source: Source) -> Read:
             yield Left(file.place, "it is not a chat of VS Code")
         else:
             project = projects.named(folders.get(file.path.parent.parent))
-            yield from _turns(file, session, project)
+            yield from _request_turns(file, session, project)
 
 
-def _turns(file: File, session: Mapping[str, Any], project: str | None) -> Read:
+def _request_turns(file: File, session: Mapping[str, Any], project: str | None) -> Read:
     id_, title = str(session.get("sessionId") or file.path.stem), session.get("customTitle")
     requests = [*session["requests"], *({**one, "isHidden": True} for one in session.get(REMOVED, ()))]
     times = [moment(one.get("timestamp")) for one in requests if isinstance(one, Mapping)]
@@ -72,10 +72,10 @@ def _of_request(
     where: str, conversation: Conversation, numbers: Iterator[int], request: Mapping[str, Any], time: datetime | None
 ) -> Read:
     """Yield what was asked, what tools did for it, and what was answered."""
-    later = _answered(request) or time
+    later = _answered_at(request) or time
     replied, did = _reply(request.get("response"))
     undone = bool(request.get("isHidden") or request.get("shouldBeRemovedOnSend"))
-    said = ((_asked(request), time), (Uttered("tool", did), later), (Uttered("assistant", replied), later))
+    said = ((_request_uttered(request), time), (Uttered("tool", did), later), (Uttered("assistant", replied), later))
     for one, at in said:
         number = next(numbers)
         if one.if_said() or (one is said[0][0]):
@@ -83,13 +83,13 @@ def _of_request(
             yield from Line(number, one, at, conversation.id, id_, undone).as_turns(where, conversation)
 
 
-def _asked(request: Mapping[str, Any]) -> Uttered:
+def _request_uttered(request: Mapping[str, Any]) -> Uttered:
     message = request.get("message")
     text = message.get("text") if isinstance(message, Mapping) else message
     return by_person(CLIENT, text) if isinstance(text, str) else Uttered()
 
 
-def _answered(request: Mapping[str, Any]) -> Any:
+def _answered_at(request: Mapping[str, Any]) -> Any:
     """Return when a request was answered, as far as that is known."""
     state, result = request.get("modelState"), request.get("result")
     if isinstance(state, Mapping) and state.get("completedAt"):
@@ -106,29 +106,29 @@ def _reply(parts: Any) -> tuple[str, str]:
     done: list[str] = []
     for part in parts if isinstance(parts, list) else ():
         if isinstance(part, Mapping) and part.get("kind") == "toolInvocationSerialized":
-            done.append(_words(part.get("pastTenseMessage")) or _words(part.get("invocationMessage")))
+            done.append(_plain_text(part.get("pastTenseMessage")) or _plain_text(part.get("invocationMessage")))
             said.append("\n\n")
         else:
-            said.append(_part(part))
+            said.append(_response_part(part))
     return "".join(said).strip(), "\n\n".join(filter(None, done)).strip()
 
 
-def _part(part: Any) -> str:
+def _response_part(part: Any) -> str:
     if not isinstance(part, Mapping):
-        return _words(part)
+        return _plain_text(part)
     match part.get("kind"):
         case None:
-            return _words(part)
+            return _plain_text(part)
         case "markdownContent" | "markdownVuln":
-            return _words(part.get("content"))
+            return _plain_text(part.get("content"))
         case "inlineReference":
             there = part.get("inlineReference")
             path = there.get("path") if isinstance(there, Mapping) else None
-            return _words(part.get("name")) or str(path or "").rpartition("/")[2]
+            return _plain_text(part.get("name")) or str(path or "").rpartition("/")[2]
     return ""
 
 
-def _words(text: Any) -> str:
+def _plain_text(text: Any) -> str:
     """Return a text, or the value of one that is Markdown."""
     text = text.get("value") if isinstance(text, Mapping) else text
     return text if isinstance(text, str) else ""
@@ -137,7 +137,7 @@ def _words(text: Any) -> str:
 # -- files -------------------------------------------------------------------------------------------------------------
 
 
-def _session(source: Source, file: File) -> Iterator[dict[str, Any] | Left]:
+def _replayed_session(source: Source, file: File) -> Iterator[dict[str, Any] | Left]:
     """Yield what could not be read, and at last the session."""
     if file.path.suffix != ".jsonl":
         raw = source.whole(file)
@@ -149,18 +149,18 @@ def _session(source: Source, file: File) -> Iterator[dict[str, Any] | Left]:
             yield Left(entry.place, entry.reason)
             continue
         try:
-            _apply(session, entry)
+            _apply_change(session, entry)
         except (KeyError, IndexError, TypeError, ValueError, AttributeError):
             yield Left(f"{file.place}, line {number + 1}", "it changes something that is missing")
     yield session
 
 
-def _apply(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
+def _apply_change(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
     """Make the change that a line of the log tells; only what is needed is kept, as logs repeat much else."""
     kind, path, value = entry.get("kind"), entry.get("k") or [], entry.get("v")
     if kind == INITIAL:
         session.clear()
-        session.update(_begun(dict(value or {})))
+        session.update(_new_session(dict(value or {})))
     elif _is_needed(path):
         before = list(session.get("requests") or ())
         there = reduce(getitem, path[:-1], session)
@@ -169,7 +169,7 @@ def _apply(session: dict[str, Any], entry: Mapping[str, Any]) -> None:
         elif kind == DELETE:
             there.pop(path[-1])
         elif kind == SET:
-            _set(there, path[-1], value)
+            _set_value(there, path[-1], value)
         _note_removed(session, before)
 
 
@@ -187,7 +187,7 @@ def _note_removed(session: dict[str, Any], before: list[Any]) -> None:
         session.setdefault(REMOVED, []).extend(gone)
 
 
-def _begun(session: Mapping[str, Any]) -> dict[str, Any]:
+def _new_session(session: Mapping[str, Any]) -> dict[str, Any]:
     needed = {name: session[name] for name in OF_A_SESSION if name in session}
     return needed | {"requests": _slim_all(needed.get("requests"))}
 
@@ -204,7 +204,7 @@ def _push(there: Any, name: Any, values: list[Any], first: int | None) -> None:
     found.extend(values)
 
 
-def _set(there: Any, name: Any, value: Any) -> None:
+def _set_value(there: Any, name: Any, value: Any) -> None:
     if isinstance(there, list) and name == len(there):
         there.append(value)
     else:

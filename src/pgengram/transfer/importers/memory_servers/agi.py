@@ -16,7 +16,7 @@ from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
 from pgengram.store.assistant.identity import JSON_ASPECTS, USUAL
 from pgengram.text.similarity.normalising import folded
-from pgengram.transfer.input.reading import text_of
+from pgengram.transfer.input.reading import file_text
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import (
     Item,
@@ -24,12 +24,12 @@ from pgengram.transfer.records import (
     Read,
     as_json,
     id_of,
-    link,
+    linked,
     made_of,
     memory,
     moment,
     other_tables,
-    picked,
+    picked_fields,
     share,
 )
 
@@ -57,7 +57,7 @@ def read(source: Source | str) -> Read:
     """Read memories with their detail, clusters with their members, relationships, identity, and beliefs with their
     evidence.
     """
-    tables = _tables(source)
+    tables = _agi_tables(source)
     details = {str(row.get("memory_id")): row for name in DETAIL_TABLES for row in tables.get(name, [])}
     ids: dict[Any, str] = {}
     for number, row in enumerate(tables["memories"]):
@@ -65,7 +65,7 @@ def read(source: Source | str) -> Read:
             yield Left(f"memories[{number}]", "it has no id or no content")
             continue
         place = f"memories {row['id']}"
-        record = made_of(place, _record, row, details.get(str(row["id"]), {}))
+        record = made_of(place, _memory_record, row, details.get(str(row["id"]), {}))
         if isinstance(record, Left):
             yield record
             continue
@@ -73,23 +73,23 @@ def read(source: Source | str) -> Read:
         yield Item(place, record)
     yield from _clusters(tables, ids)
     for number, row in enumerate(tables.get("memory_relationships", [])):
-        yield made_of(f"memory_relationships[{number}]", _related, f"memory_relationships[{number}]", row, ids)
+        yield made_of(f"memory_relationships[{number}]", _relation, f"memory_relationships[{number}]", row, ids)
     yield from _beliefs(tables, ids)
     for number, row in enumerate(tables.get("identity_model", [])):
         place = f"identity_model {row.get('id', number)}"
-        yield made_of(place, lambda at, one: Item(at, _identity(one)), place, row)
+        yield made_of(place, lambda at, one: Item(at, _identity_record(one)), place, row)
     yield from other_tables(NOT_MEMORIES, lambda name: tables.get(name, []))
 
 
-def _related(place: str, row: Mapping[str, Any], ids: Mapping[Any, str]) -> Item | Left:
+def _relation(place: str, row: Mapping[str, Any], ids: Mapping[Any, str]) -> Item | Left:
     ends = str(row.get("from_memory_id")), str(row.get("to_memory_id"))
-    fields = picked(row, "properties", "created_at")
-    return link(place, ids, ends, row.get("relationship_type"), row.get("strength"), **fields)
+    fields = picked_fields(row, "properties", "created_at")
+    return linked(place, ids, ends, row.get("relationship_type"), row.get("strength"), **fields)
 
 
-def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
+def _memory_record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
     confidence = detail.get("confidence_score" if row.get("type") == "strategic" else "confidence")
-    own = _detail(row, detail)
+    own = _detail_metadata(row, detail)
     return memory(
         SYSTEM,
         row["id"],
@@ -99,11 +99,11 @@ def _record(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]
         confidence=None if confidence is None else share(confidence),
         metadata=own,
         occurred_at=own.get("event_time"),
-        **picked(row, "type", "created_at", "updated_at", "access_count", last_accessed_at="last_accessed"),
+        **picked_fields(row, "type", "created_at", "updated_at", "access_count", last_accessed_at="last_accessed"),
     )
 
 
-def _detail(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
+def _detail_metadata(row: Mapping[str, Any], detail: Mapping[str, Any]) -> dict[str, Any]:
     """Return the fields of a type's own table as metadata has them."""
     names = DETAILS[row["type"]].model_fields.keys() if row.get("type") in DETAILS else ()
     left_out = {"confidence", "confidence_score"}
@@ -151,7 +151,7 @@ def _cluster(row: Mapping[str, Any]) -> dict[str, Any]:
         "last_activated_at": moment(row.get("last_activated")),
         "created_at": at,
         "updated_at": moment(row.get("updated_at")),
-        **picked(row, "name", "description", "emotional_signature"),
+        **picked_fields(row, "name", "description", "emotional_signature"),
     }
 
 
@@ -170,10 +170,12 @@ def _beliefs(tables: Mapping[str, Rows], ids: Mapping[Any, str]) -> Iterator[Ite
         yield Item(place, belief)
     for number, row in enumerate(tables.get("worldview_memory_influences", [])):
         place = f"worldview_memory_influences[{number}]"
-        yield made_of(place, _evidence, place, row, made, ids)
+        yield made_of(place, _belief_evidence, place, row, made, ids)
 
 
-def _evidence(place: str, row: Mapping[str, Any], made: Mapping[Any, str], ids: Mapping[Any, str]) -> Item | Left:
+def _belief_evidence(
+    place: str, row: Mapping[str, Any], made: Mapping[Any, str], ids: Mapping[Any, str]
+) -> Item | Left:
     ends = made.get(str(row.get("worldview_id"))), ids.get(str(row.get("memory_id")))
     if None in ends:
         return Left(place, "its belief or its memory is missing")
@@ -199,7 +201,7 @@ def _belief(row: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _identity(row: Mapping[str, Any]) -> dict[str, Any]:
+def _identity_record(row: Mapping[str, Any]) -> dict[str, Any]:
     """Return who the assistant was; which clusters were its core has no place here."""
     shares = {
         name: None if row.get(name) is None else share(row[name])
@@ -212,12 +214,12 @@ def _identity(row: Mapping[str, Any]) -> dict[str, Any]:
 # -- the three sources -------------------------------------------------------------------------------------------------
 
 
-def _tables(source: Source | str) -> dict[str, Rows]:
+def _agi_tables(source: Source | str) -> dict[str, Rows]:
     if isinstance(source, str):
-        found = _of_database(source)
+        found = _from_database(source)
     else:
-        text = text_of(source).replace("\r\n", "\n")
-        found = _of_json(text) if text.lstrip()[:1] in ("{", "[") else _of_dump(text)
+        text = file_text(source).replace("\r\n", "\n")
+        found = _from_json(text) if text.lstrip()[:1] in ("{", "[") else _of_dump(text)
     if "memories" not in found:
         raise InvalidInput(
             "There is no table memories.", "Give a URL, a plain pg_dump (not --inserts), or JSON of the tables."
@@ -225,7 +227,7 @@ def _tables(source: Source | str) -> dict[str, Rows]:
     return found
 
 
-def _of_database(url: str) -> dict[str, Rows]:
+def _from_database(url: str) -> dict[str, Rows]:
     found: dict[str, Rows] = {}
     try:
         # A pooler may stand before it, and would lose what is prepared.
@@ -243,7 +245,7 @@ def _of_database(url: str) -> dict[str, Rows]:
     return found
 
 
-def _of_json(text: str) -> dict[str, Rows]:
+def _from_json(text: str) -> dict[str, Rows]:
     try:
         found = json.loads(text)
     except (ValueError, RecursionError):
@@ -251,7 +253,7 @@ def _of_json(text: str) -> dict[str, Rows]:
     tables = {"memories": found} if isinstance(found, list) else found
     return {
         name: [
-            {_snake(key): value for key, value in row.items() if _snake(key) not in LEFT_OUT}
+            {_snake_name(key): value for key, value in row.items() if _snake_name(key) not in LEFT_OUT}
             for row in rows
             if isinstance(row, dict)
         ]
@@ -260,7 +262,7 @@ def _of_json(text: str) -> dict[str, Rows]:
     }
 
 
-def _snake(name: str) -> str:
+def _snake_name(name: str) -> str:
     return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: "_" + match[0].lower(), name)
 
 

@@ -23,14 +23,14 @@ from pgengram.transfer.records import (
     as_json,
     edge,
     end_of_day,
-    kind,
+    known_kind,
     made_of,
     mapping,
     memory,
     moment,
-    picked,
+    picked_fields,
     said_or_left,
-    words,
+    tag_words,
 )
 from pgengram.transfer.transcripts import texts_in
 
@@ -44,7 +44,7 @@ def read(system: str, source: Source) -> Read:
     makers = LAYOUTS[system]
     facts: list[tuple[str, str, Row]] = []  # of a graph: a fact's memory, and the row that names its ends
     nodes: dict[str, str] = {}
-    for place, key, row in _rows(source, makers):
+    for place, key, row in _rows_of_layout(source, makers):
         if isinstance(row, Left):
             yield row
             continue
@@ -68,7 +68,7 @@ def read(system: str, source: Source) -> Read:
             yield Item(place, edge(id_, node, "about")) if node else Left(place, "one of its entities is missing")
 
 
-def _rows(source: Source, makers: Makers) -> Iterator[tuple[str, str, Any]]:
+def _rows_of_layout(source: Source, makers: Makers) -> Iterator[tuple[str, str, Any]]:
     if is_sqlite(source):
         tables = tables_of(source)
         for name in makers:
@@ -92,7 +92,7 @@ def _mem0(_: str, row: Row) -> Made:
         "mem0", row.get("id"), row.get("memory") or row.get("text") or row.get("content"),
         tags=row.get("categories"), metadata={**own, **named}, expires_at=expires,
         speaker=row.get("actor_id") or ("assistant" if (row.get("role") or own.get("role")) == "assistant" else None),
-        **picked(row, "created_at", "updated_at", user="user_id"),
+        **picked_fields(row, "created_at", "updated_at", user="user_id"),
     )  # fmt: skip
     return made | _state(row)
 
@@ -102,14 +102,14 @@ def _state(row: Row) -> dict[str, Any]:
     if row.get("state") == "archived" or row.get("archived_at"):
         return {"status": "archived"} | _changed(row, "archived_at")
     if row.get("state") == "deleted" or row.get("deleted_at"):
-        return {"status": "invalidated", "valid_to": _as_text(row.get("deleted_at"))} | _changed(row, "deleted_at")
+        return {"status": "invalidated", "valid_to": _text_or_none(row.get("deleted_at"))} | _changed(row, "deleted_at")
     return {}
 
 
 def _changed(row: Row, name: str) -> dict[str, Any]:
     """Return that a memory was changed when it ended, so that a later import brings that."""
     times = [at for at in (moment(row.get(name)), moment(row.get("updated_at"))) if at]
-    return {"updated_at": _as_text(max(times))} if times else {}
+    return {"updated_at": _text_or_none(max(times))} if times else {}
 
 
 def _hindsight(_: str, row: Row) -> Made:
@@ -119,7 +119,7 @@ def _hindsight(_: str, row: Row) -> Made:
         "hindsight", row.get("id"), row.get("text"),
         created_at=row.get("mentioned_at") or row.get("date") or row.get("created_at"),
         metadata={**mapping(row.get("metadata")), **{name: value for name, value in kept.items() if value}},
-        **picked(row, "tags", occurred_at="occurred_start"),
+        **picked_fields(row, "tags", occurred_at="occurred_start"),
     )  # fmt: skip
 
 
@@ -130,24 +130,24 @@ def _claude_mem(_: str, row: Row) -> Made:
     text = "\n".join(filter(None, [row.get("title"), body, *lines]))
     files = {name: as_json(row.get(name)) for name in ("files_read", "files_modified") if row.get(name)}
     return memory(
-        "claude-mem", row.get("id"), text, tags=[*words(row.get("concepts")), *words(row.get("type"))],
+        "claude-mem", row.get("id"), text, tags=[*tag_words(row.get("concepts")), *tag_words(row.get("type"))],
         kind=row.get("type"), metadata=files, created_at=row.get("created_at_epoch") or row.get("created_at"),
-        **picked(row, "project"),
+        **picked_fields(row, "project"),
     )  # fmt: skip
 
 
-def _summary(place: str, row: Row) -> Made:
+def _summary_item(place: str, row: Row) -> Made:
     names = ("request", "investigated", "learned", "completed", "next_steps", "notes")
     text = "\n".join(f"{name.replace('_', ' ').capitalize()}: {row[name]}" for name in names if row.get(name))
     if not text:
         return Left(place, "it is empty")
     at = row.get("created_at_epoch") or row.get("created_at")
     return memory(
-        "claude-mem", f"summary {row.get('id')}", text, tags=["summary"], created_at=at, **picked(row, "project")
+        "claude-mem", f"summary {row.get('id')}", text, tags=["summary"], created_at=at, **picked_fields(row, "project")
     )
 
 
-def _prompt(client: str, place: str, row: Row) -> Made:
+def _prompt_item(client: str, place: str, row: Row) -> Made:
     session = next(
         (row[name] for name in ("content_session_id", "claude_session_id", "session_id") if row.get(name)), ""
     )
@@ -164,29 +164,29 @@ def _engram(_: str, row: Row) -> Made:
     kept = {name: row[name] for name in ("topic_key", "tool_name", "scope") if row.get(name)}
     made = memory(
         "engram", row.get("sync_id") or row.get("id"), f"{title}\n{body}".strip() if title not in body else body,
-        tags=[row["type"]] if row.get("type") and kind(row["type"]) is None else [], metadata=kept,
-        **picked(row, "project", "created_at", "updated_at", "session_id", kind="type"),
+        tags=[row["type"]] if row.get("type") and known_kind(row["type"]) is None else [], metadata=kept,
+        **picked_fields(row, "project", "created_at", "updated_at", "session_id", kind="type"),
     )  # fmt: skip
     return made | _state(row)
 
 
-def _entity(place: str, row: Row) -> Made:
+def _entity_item(place: str, row: Row) -> Made:
     name, summary = row.get("name"), row.get("summary") or ""
     if not name:
         return Left(place, "it has no name")
     labels = [label for label in row.get("labels") or [] if label != "Entity"]
     kept = mapping(row.get("attributes")) | ({"group_id": row["group_id"]} if row.get("group_id") else {})
     text = f"{name}: {summary}" if summary else str(name)
-    return memory("graphiti", row.get("uuid"), text, tags=labels, metadata=kept, **picked(row, "created_at"))
+    return memory("graphiti", row.get("uuid"), text, tags=labels, metadata=kept, **picked_fields(row, "created_at"))
 
 
-def _fact(_: str, row: Row) -> Made:
+def _fact_item(_: str, row: Row) -> Made:
     ended = moment(row.get("invalid_at")) or moment(row.get("expired_at"))
     end: dict[str, Any] = {}
     if ended and ended > datetime.now(UTC):
-        end = {"expires_at": _as_text(ended)}
+        end = {"expires_at": _text_or_none(ended)}
     elif ended:
-        end = {"status": "invalidated", "valid_to": _as_text(ended), "updated_at": _as_text(ended)}
+        end = {"status": "invalidated", "valid_to": _text_or_none(ended), "updated_at": _text_or_none(ended)}
     kept = {name: row[name] for name in ("name", "group_id", "episodes") if row.get(name)}
     made = memory(
         "graphiti", row.get("uuid"), row.get("fact"), metadata=kept,
@@ -210,12 +210,14 @@ def _block(place: str, row: Row) -> Made:
     label = str(row.get("label") or "")
     kept = {"label": label, "description": row.get("description")}
     text = f"{label}: {row['value']}" if label else row["value"]
-    return memory("letta", row.get("id"), text, tags=[label], metadata=kept, **picked(row, "created_at", "updated_at"))
+    return memory(
+        "letta", row.get("id"), text, tags=[label], metadata=kept, **picked_fields(row, "created_at", "updated_at")
+    )
 
 
 def _passage(_: str, row: Row) -> Made:
     kept = mapping(row.get("metadata"))
-    return memory("letta", row.get("id"), row.get("text"), metadata=kept, **picked(row, "tags", "created_at"))
+    return memory("letta", row.get("id"), row.get("text"), metadata=kept, **picked_fields(row, "tags", "created_at"))
 
 
 def _agent(place: str, row: Row) -> Made:
@@ -248,7 +250,7 @@ def _said_to_letta(message: Row) -> tuple[str, str]:
     return role if role in ("user", "assistant", "tool") else "", "\n\n".join(map(str, filter(None, spoken))) or text
 
 
-def _as_text(value: Any) -> str | None:
+def _text_or_none(value: Any) -> str | None:
     at = moment(value)
     return at.isoformat() if at else None
 
@@ -258,13 +260,13 @@ LAYOUTS: Final[dict[str, Makers]] = {
     "hindsight": dict.fromkeys(("", "items", "results", "memories", "facts"), _hindsight),
     "claude-mem": {
         "observations": _claude_mem,
-        **dict.fromkeys(("summaries", "session_summaries"), _summary),
-        **dict.fromkeys(("prompts", "user_prompts"), partial(_prompt, "claude-code")),
+        **dict.fromkeys(("summaries", "session_summaries"), _summary_item),
+        **dict.fromkeys(("prompts", "user_prompts"), partial(_prompt_item, "claude-code")),
     },
-    "engram": {"observations": _engram, **dict.fromkeys(("prompts", "user_prompts"), partial(_prompt, "engram"))},
+    "engram": {"observations": _engram, **dict.fromkeys(("prompts", "user_prompts"), partial(_prompt_item, "engram"))},
     "graphiti": {
-        **dict.fromkeys(("nodes", "entities", "entity_nodes"), _entity),
-        **dict.fromkeys(("edges", "facts", "entity_edges"), _fact),
+        **dict.fromkeys(("nodes", "entities", "entity_nodes"), _entity_item),
+        **dict.fromkeys(("edges", "facts", "entity_edges"), _fact_item),
         **dict.fromkeys(("episodes", "episodic_nodes"), _episode),
     },
     "letta": {

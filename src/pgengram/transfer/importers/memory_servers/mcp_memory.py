@@ -14,7 +14,7 @@ from typing import Any, Final
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import only_file
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Item, Left, Read, edge, made_of, mapping, memory, moment, of_ten, words
+from pgengram.transfer.records import Item, Left, Read, edge, made_of, mapping, memory, moment, of_ten, tag_words
 
 SYSTEM = "mcp-memory"
 ABOUT = "about"
@@ -34,18 +34,18 @@ def read(source: Source) -> Read:
     """
     entities: dict[str, str] = {}
     relations: list[tuple[str, Row]] = []
-    for place, row in _rows(source):
+    for place, row in _graph_rows(source):
         if isinstance(row, Left):
             yield row
         elif row.get("type") == "relation":
             relations.append((place, row))
         elif row.get("type") == "entity" and isinstance(row.get("name"), str) and row["name"].strip():
-            entity = made_of(place, _entity, row)
+            entity = made_of(place, _entity_record, row)
             if isinstance(entity, Left):
                 yield entity
                 continue
             entities.setdefault(row["name"], entity["id"])
-            yield from _items(place, row, {**entity, "id": entities[row["name"]]})
+            yield from _entity_items(place, row, {**entity, "id": entities[row["name"]]})
         else:
             yield Left(place, NEITHER)
     for place, row in relations:
@@ -54,11 +54,11 @@ def read(source: Source) -> Read:
             yield Left(place, "one of its entities is missing")
             continue
         type_ = row.get("relationType") or row.get("relation_type") or "related_to"
-        times = {"created_at": _time(row, CREATED), "properties": {"relation_type": type_}}
+        times = {"created_at": _row_time(row, CREATED), "properties": {"relation_type": type_}}
         yield Item(place, edge(ends[0], ends[1], type_, row.get("strength"), **times))
 
 
-def _rows(source: Source) -> Iterator[tuple[str, Row | Left]]:
+def _graph_rows(source: Source) -> Iterator[tuple[str, Row | Left]]:
     file = only_file(source)
     if not _GRAPH.match(source.begins(file)):
         for number, line in source.objects(file):
@@ -73,33 +73,33 @@ def _rows(source: Source) -> Iterator[tuple[str, Row | Left]]:
             yield record.place, {**mapping(record.value), **of_kind}
 
 
-def _time(row: Row, names: tuple[str, ...]) -> Any:
+def _row_time(row: Row, names: tuple[str, ...]) -> Any:
     """Return a time by the first of the names that has one, also where it is in the metadata."""
     inner = mapping(row.get("metadata"))
     return next((at for name in names if (at := moment(row.get(name)) or moment(inner.get(name)))), None)
 
 
-def _fields(row: Row) -> dict[str, Any]:
+def _fork_fields(row: Row) -> dict[str, Any]:
     """Return what forks say beside the text: times, and whether it no longer holds."""
-    ended = _time(row, ENDED)
+    ended = _row_time(row, ENDED)
     return {
-        "created_at": _time(row, CREATED),
-        "updated_at": _time(row, UPDATED) or ended,
+        "created_at": _row_time(row, CREATED),
+        "updated_at": _row_time(row, UPDATED) or ended,
         "importance": of_ten(row.get("importance")),
         "metadata": {name: row[name] for name in KEPT if row.get(name) not in (None, "", [])},
         **({"status": "invalidated", "valid_to": ended} if ended and ended <= datetime.now(UTC) else {}),
     }
 
 
-def _entity(row: Row) -> dict[str, Any]:
+def _entity_record(row: Row) -> dict[str, Any]:
     name, type_ = str(row["name"]), str(row.get("entityType") or row.get("entity_type") or "")
-    fields = _fields(row)
+    fields = _fork_fields(row)
     fields["metadata"] |= {"entity": name, "entity_type": type_}
     text = f"{name} ({type_})" if type_ else name
-    return memory(SYSTEM, name, text, kind=type_, tags=[type_, *words(row.get("tags"))], **fields)
+    return memory(SYSTEM, name, text, kind=type_, tags=[type_, *tag_words(row.get("tags"))], **fields)
 
 
-def _items(place: str, row: Row, entity: dict[str, Any]) -> Iterator[Item | Left]:
+def _entity_items(place: str, row: Row, entity: dict[str, Any]) -> Iterator[Item | Left]:
     yield Item(place, entity)
     observations = row.get("observations") or []
     if not isinstance(observations, list):
@@ -124,7 +124,7 @@ def _observation(where: str, raw: Any, row: Row, entity: dict[str, Any]) -> dict
     text = one.get("content") or one.get("text") or one.get("observation")
     if not isinstance(text, str) or not text.strip():
         return Left(where, "it is empty")
-    own, of_entity = _fields(one), _fields(row)
+    own, of_entity = _fork_fields(one), _fork_fields(row)
     fields = {**own, **{name: of_entity[name] for name in ("created_at", "updated_at") if not own[name]}}
     if "status" in of_entity:
         fields |= {name: of_entity[name] for name in ("status", "valid_to")}

@@ -12,15 +12,15 @@ from pgengram.transfer.records import (
     Left,
     Read,
     as_json,
-    kind,
-    link,
+    known_kind,
+    linked,
     made_of,
     mapping,
     memory,
     moment,
-    picked,
+    picked_fields,
     share,
-    words,
+    tag_words,
 )
 
 SYSTEM = "mcp-memory-service"
@@ -33,32 +33,32 @@ def read(source: Source) -> Read:
     A new version of a memory leads to the one that it revises.
     """
     tables = tables_of(source) if is_sqlite(source) else None
-    rows = _of_json(source) if tables is None else tables.needed("memories", "content_hash", "content")
+    rows = _json_rows(source) if tables is None else tables.needed("memories", "content_hash", "content")
     ids: dict[Any, str] = {}
     usable: list[tuple[str, dict[str, Any]]] = []
     for number, row in enumerate(rows):
-        record = made_of(f"memories[{number}]", _record, row)
+        record = made_of(f"memories[{number}]", _service_record, row)
         if isinstance(record, Left):
             yield record
         else:
             ids[str(row.get("content_hash"))] = record["id"]
             usable.append((f"memories[{number}]", row))
     for place, row in usable:
-        yield made_of(place, lambda at, one: Item(at, _record(one) | _end(one, ids)), place, row)
+        yield made_of(place, lambda at, one: Item(at, _service_record(one) | _end_of_validity(one, ids)), place, row)
     for place, row in usable:
         if (parent := str(row.get("parent_id"))) in ids:
-            yield link(f"{place}.parent_id", ids, (str(row.get("content_hash")), parent), "revises", 1.0)
+            yield linked(f"{place}.parent_id", ids, (str(row.get("content_hash")), parent), "revises", 1.0)
     for row in [] if tables is None else tables.rows("memory_graph"):
-        yield _related(row, ids)
+        yield _related_pair(row, ids)
 
 
-def _of_json(source: Source) -> list[Any]:
+def _json_rows(source: Source) -> list[Any]:
     return json_memories(source, "Give the database, or the file that its export wrote.")
 
 
-def _record(row: dict[str, Any]) -> dict[str, Any]:
+def _service_record(row: dict[str, Any]) -> dict[str, Any]:
     kept = mapping(row.get("metadata"))
-    if row.get("memory_type") and kind(row["memory_type"]) is None:
+    if row.get("memory_type") and known_kind(row["memory_type"]) is None:
         kept["memory_type"] = row["memory_type"]
     kept |= {"version": row["version"]} if isinstance(row.get("version"), int) and row["version"] > 1 else {}
     return memory(
@@ -69,12 +69,12 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
         updated_at=moment(row.get("updated_at")) or row.get("updated_at_iso"),
         confidence=None if row.get("confidence") is None else share(row["confidence"]),
         last_accessed_at=row.get("last_accessed"),
-        tags=[word for word in words(row.get("tags")) if word != FILLER],
-        **picked(row, "content", key="content_hash", kind="memory_type"),
+        tags=[word for word in tag_words(row.get("tags")) if word != FILLER],
+        **picked_fields(row, "content", key="content_hash", kind="memory_type"),
     )
 
 
-def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
+def _end_of_validity(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     """Return when and why a memory holds no more; nothing of one that still does."""
     if deleted := moment(row.get("deleted_at")):
         ended = deleted.isoformat()
@@ -92,14 +92,14 @@ def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     }
 
 
-def _related(row: dict[str, Any], ids: dict[Any, str]) -> Item | Left:
+def _related_pair(row: dict[str, Any], ids: dict[Any, str]) -> Item | Left:
     ends = row.get("source_hash"), row.get("target_hash")
     place = f"memory_graph {' → '.join(str(end)[:12] for end in ends)}"
     sorts = as_json(row.get("connection_types"))
-    type_ = row.get("relationship_type") or next(_texts(sorts), "related")
+    type_ = row.get("relationship_type") or next(_strings_in(sorts), "related")
     fields = {"properties": {"connection_types": sorts} if sorts else {}, "created_at": row.get("created_at")}
-    return link(place, ids, ends, type_, row.get("similarity"), **fields)
+    return linked(place, ids, ends, type_, row.get("similarity"), **fields)
 
 
-def _texts(value: Any) -> Iterator[str]:
+def _strings_in(value: Any) -> Iterator[str]:
     yield from (word for word in value if isinstance(word, str)) if isinstance(value, list) else ()

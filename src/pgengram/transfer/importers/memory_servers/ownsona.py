@@ -6,7 +6,7 @@ from typing import Any
 
 from pgengram.transfer.input.reading import json_memories
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Item, Left, Read, made_of, mapping, memory, moment, picked, share
+from pgengram.transfer.records import Item, Left, Read, made_of, mapping, memory, moment, picked_fields, share
 
 SYSTEM = "ownsona"
 
@@ -19,17 +19,17 @@ def read(source: Source) -> Read:
     for number, row in enumerate(rows):
         place = f"memories[{number}]"
         there = isinstance(row, dict) and "text" in row
-        record = made_of(place, _record, row) if there else Left(place, "it is not a memory with a text")
+        record = made_of(place, _fact_record, row) if there else Left(place, "it is not a memory with a text")
         if isinstance(record, Left):
             yield record
         else:
             ids[str(row.get("id"))] = record["id"]
             usable.append((place, row))
     for place, row in usable:
-        yield made_of(place, lambda at, one: Item(at, _record(one) | _end(one, ids)), place, row)
+        yield made_of(place, lambda at, one: Item(at, _fact_record(one) | _forgotten_fields(one, ids)), place, row)
 
 
-def _record(row: dict[str, Any]) -> dict[str, Any]:
+def _fact_record(row: dict[str, Any]) -> dict[str, Any]:
     kept = mapping(row.get("metadata"))
     times = ("expires_at", "last_confirmed_at", "created_at", "updated_at")
     return memory(
@@ -39,11 +39,11 @@ def _record(row: dict[str, Any]) -> dict[str, Any]:
         importance=None if row.get("importance") is None else share(row["importance"]),
         capture_mode=row.get("capture_mode") or kept.pop("capture_mode", None),
         metadata=kept,
-        **picked(row, "tags", "source_provider", "session_id", *times),
+        **picked_fields(row, "tags", "source_provider", "session_id", *times),
     )
 
 
-def _end(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
+def _forgotten_fields(row: dict[str, Any], ids: dict[Any, str]) -> dict[str, Any]:
     if not row.get("deleted_at"):
         return {}
     replaced_by = ids.get(str(row.get("replaced_by_id")))

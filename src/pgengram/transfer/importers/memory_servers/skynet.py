@@ -10,7 +10,7 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.transfer.input.reading import is_sqlite, json_of, tables_of
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Item, Left, Read, made_of, mapping, memory, picked, share
+from pgengram.transfer.records import Item, Left, Read, made_of, mapping, memory, picked_fields, share
 
 SYSTEM = "skynet"
 DOCUMENT = "chroma:document"
@@ -21,11 +21,11 @@ Entry = tuple[str, str | None, Any, dict[str, Any]]  # id, collection, document,
 
 def read(source: Source) -> Read:
     """Read every document; what the metadata holds beyond Skynet's own keys stays metadata."""
-    for entry in _of_database(source) if is_sqlite(source) else _of_json(source):
-        yield made_of(f"id {entry[0]}", _item, entry)
+    for entry in _database_entries(source) if is_sqlite(source) else _json_entries(source):
+        yield made_of(f"id {entry[0]}", _entry_item, entry)
 
 
-def _item(entry: Entry) -> Item | Left:
+def _entry_item(entry: Entry) -> Item | Left:
     id_, collection, document, metadata = entry
     if not isinstance(document, str):
         return Left(f"id {id_}", "it has no document")
@@ -35,35 +35,35 @@ def _item(entry: Entry) -> Item | Left:
         id_,
         document,
         collection=collection,
-        importance=_number(metadata.get("importance")),
-        confidence=_number(metadata.get("confidence")),
+        importance=_as_number(metadata.get("importance")),
+        confidence=_as_number(metadata.get("confidence")),
         emotion=emotion if emotion in f.EMOTIONS else None,
         metadata={name: value for name, value in metadata.items() if name not in USED},
-        **picked(metadata, "tags", "user", "source", kind="type", created_at="timestamp"),
+        **picked_fields(metadata, "tags", "user", "source", kind="type", created_at="timestamp"),
     )
     return Item(f"id {id_}", record)
 
 
-def _number(value: Any) -> float | None:
+def _as_number(value: Any) -> float | None:
     return None if value is None else share(value)
 
 
-def _of_json(source: Source) -> Iterator[Entry]:
+def _json_entries(source: Source) -> Iterator[Entry]:
     found = json_of(source)
     several = found if isinstance(found, list) else [found]
     for one in several:
         if not isinstance(one, dict) or not {"ids", "documents"} <= one.keys():
             raise InvalidInput(f"{source.path} has no ids and documents.", "Save what collection.get() gives, as JSON.")
-        ids, documents, metadatas = (_list(one.get(name)) for name in ("ids", "documents", "metadatas"))
+        ids, documents, metadatas = (_as_list(one.get(name)) for name in ("ids", "documents", "metadatas"))
         for id_, document, metadata in zip_longest(ids, documents, metadatas):
             yield str(id_), one.get("name") or one.get("collection") or COLLECTION, document, mapping(metadata)
 
 
-def _list(value: Any) -> list[Any]:
+def _as_list(value: Any) -> list[Any]:
     return value if isinstance(value, list) else []
 
 
-def _of_database(source: Source) -> Iterator[Entry]:
+def _database_entries(source: Source) -> Iterator[Entry]:
     tables = tables_of(source)
     collections = {row["id"]: row["name"] for row in tables.rows("collections")}
     segments = {row["id"]: collections.get(row["collection"]) for row in tables.rows("segments")}
