@@ -56,12 +56,12 @@ from pathlib import Path
 from pgengram.text import languages
 languages.FOLDER = Path(sys.argv[1])
 from pgengram.search.times.dates import periods
-from pgengram.text.lexical.language import spoken
+from pgengram.text.lexical.language import clear_language
 from pgengram.text.lexical.stems import foreign_stems
 from pgengram.text.lexical.vocabulary import announces_change, asks_for_time, is_small_talk
 from pgengram.text.similarity.differences import differences
 said, now = "zu zi zam kettlebells", datetime(2026, 5, 13, tzinfo=UTC)
-print(spoken(said), foreign_stems(said), *periods("3 zar 2024", now), *periods("zlast zweek", now), *periods("zyesterday", now))
+print(clear_language(said), foreign_stems(said), *periods("3 zar 2024", now), *periods("zlast zweek", now), *periods("zyesterday", now))
 print(announces_change("it znow rains"), announces_change("zsince 2020"), asks_for_time("zwen?"), is_small_talk("Zhello, friend!"))
 print(differences("zu cat zi here", "zu cat zi znot here"), differences("zu has ztwo", "zu has zdozen"))
 """

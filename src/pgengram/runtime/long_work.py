@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Callable
 from typing import Final, TypeVar
 
-T = TypeVar("T")
+Result = TypeVar("Result")
 
 LONG: Final = 2_000  # characters, which take some milliseconds; a thread costs a tenth of one
 
 
-async def beside_the_loop(characters: int, work: Callable[[], T]) -> T:
+async def beside_the_loop(characters: int, work: Callable[[], Result]) -> Result:
     """Return what `work` returns: in a thread where there is much text, so that the event loop goes on answering others.
 
     Args:

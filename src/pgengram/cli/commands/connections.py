@@ -75,9 +75,9 @@ async def list_connections(as_json: AsJson = False) -> None:
     screen.print(table)
 
 
-@connection.command()
+@connection.command("revoke")
 @command
-async def revoke(
+async def revoke_connections(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID…", help="As `pgengram connection list` shows them.")
     ] = None,

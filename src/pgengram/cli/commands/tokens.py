@@ -85,9 +85,9 @@ async def list_tokens(as_json: AsJson = False) -> None:
     screen.print(table)
 
 
-@token.command()
+@token.command("revoke")
 @command
-async def revoke(
+async def revoke_token(
     id: Annotated[str, typer.Argument(help="Its id from `pgengram token list`.")], as_json: AsJson = False
 ) -> None:
     """Revoke a token permanently. It stops working at once.
