@@ -23,9 +23,9 @@ from numpy.typing import NDArray
 
 from pgengram.search import ranking, succession
 from pgengram.search.candidates import HIDDEN
+from pgengram.search.features import WEIGHTS
+from pgengram.search.features import weights as stored
 from pgengram.search.results.evidence import JUDGED, Signals, level, signals, way_of
-from pgengram.search.weights import WEIGHTS
-from pgengram.search.weights import weights as stored
 from pgengram.service import core
 
 RIDGE = 0.003

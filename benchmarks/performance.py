@@ -48,7 +48,7 @@ from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking
 from pgengram.search.asked import Asked
 from pgengram.search.filters import WITH_ACTIVATION, scope_of
-from pgengram.search.likeness import vectors_alone
+from pgengram.search.listing import vectors_alone
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
 from pgengram.search.results.hits import HIT_COLUMNS

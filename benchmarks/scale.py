@@ -45,8 +45,8 @@ from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.inputs import NewMemory, Question
 from pgengram.postgres import start_embedded
+from pgengram.service.core import Session
 from pgengram.service.manager import MemoryManager
-from pgengram.service.session import Session
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Database
 from pgengram.store.maintenance.indexes import ANALYZE, index_name, maintain

@@ -26,7 +26,7 @@ from rich.table import Table
 
 from pgengram import Memory, Pgengram
 from pgengram.postgres import start_embedded
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 
 MOST_CONNECTIONS = 12
 MOST_EACH = 10  # users with a `Memory` each: many more need more than the 100 connections that the server has

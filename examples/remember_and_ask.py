@@ -9,7 +9,7 @@ import asyncio
 
 from pgengram import Memory
 from pgengram.fields import Kind
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 
 NOTES: dict[str, Kind] = {
     "Mara moved billing to Stripe on 3 March 2026, because only Stripe handles SEPA direct debit.": "decision",

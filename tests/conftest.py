@@ -34,7 +34,7 @@ from helpers import (
     read_url,
 )
 from machine import closed_in_the_end
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 

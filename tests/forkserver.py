@@ -225,8 +225,8 @@ def _read_the_lists() -> None:
     from datetime import UTC, datetime
 
     from pgengram.inputs import NewMemory
+    from pgengram.search.features import weights
     from pgengram.search.times.dates import periods
-    from pgengram.search.weights import weights
     from pgengram.store.memory.memories import draft
     from pgengram.store.schema.migrate import newest_version
     from pgengram.text.secrets.redaction import secrets_in

@@ -63,7 +63,9 @@ def default(name: str, schema: dict[str, Any], required: list[str]) -> str:
     if name in required:
         return "**required**"
     value = schema.get("default")
-    return "" if value in (None, "", [], {}) else f"`{str(value).lower() if isinstance(value, bool) else value}`"
+    return (
+        "" if value in (None, "", [], {}) else f"default `{str(value).lower() if isinstance(value, bool) else value}`"
+    )
 
 
 def effects(binding: ToolBinding) -> str:
@@ -83,10 +85,12 @@ def overview() -> Iterator[str]:
 
 
 def arguments(binding: ToolBinding) -> dict[str, str]:
-    """Return a row for each argument of a tool, by its name."""
+    """Return what a list says of each argument of a tool, by its name."""
     schema = binding.input_schema
     return {
-        name: f"| `{name}` | {cell(typed(one))} | {cell(default(name, one, schema.get('required', [])))} | {cell(one.get('description', ''))} |"
+        name: item(
+            f"`{name}`", (typed(one), default(name, one, schema.get("required", []))), one.get("description", "")
+        )
         for name, one in schema.get("properties", {}).items()
     }
 
@@ -107,23 +111,29 @@ def tools() -> Iterator[str]:
             yield f"### `{binding.tool.name}`"
             yield paragraphs(inspect.getdoc(binding.tool.method) or "")
             yield effects(binding)
-            yield from table(arguments(binding), common, "argument | type | default | meaning")
+            yield from listed(arguments(binding), common)
     yield f"## {COMMON}"
-    yield from table({row: row for row in common}, (), "argument | type | default | meaning")
+    yield from listed({row: row for row in common}, ())
 
 
-def said_often(rows: Iterable[str]) -> list[str]:
-    """Return the rows that would stand in several tables, each once, in the order of the alphabet."""
-    counted = Counter(rows)
-    return sorted(row for row, count in counted.items() if count > 1)
+def said_often(items: Iterable[str]) -> list[str]:
+    """Return the items that would stand in several lists, each once, in the order of the alphabet."""
+    counted = Counter(items)
+    return sorted(item for item, count in counted.items() if count > 1)
 
 
-def table(rows: Mapping[str, str], common: Collection[str], head: str) -> Iterator[str]:
-    """Yield a table of what is said here alone, and the names of the rest, which is said once for all."""
-    here = [row for row in rows.values() if row not in common]
+def item(name: str, kind: Iterable[str], about: str) -> str:
+    """Return what a list says of an argument or an option: its name, what may stand there, and what it means."""
+    said = ", ".join(filter(None, kind))
+    return " ".join(f"- {name}{f' ({said})' if said else ''}{f': {about}' if about else ''}".split())
+
+
+def listed(items: Mapping[str, str], common: Collection[str]) -> Iterator[str]:
+    """Yield a list of what is said here alone, and the names of the rest, which is said once for all."""
+    here = [item for item in items.values() if item not in common]
     if here:
-        yield "\n".join([f"| {head} |", f"|{' --- |' * len(head.split('|'))}", *here])
-    if elsewhere := [name for name, row in rows.items() if row in common]:
+        yield "\n".join(here)
+    if elsewhere := [name for name, item in items.items() if item in common]:
         yield f"Also {', '.join(f'`{name}`' for name in elsewhere)}."
 
 
@@ -139,16 +149,13 @@ def commands(group: Any = None, path: tuple[str, ...] = ("pgengram",)) -> Iterat
             yield (*path, name), one
 
 
-HEAD = " | default | "
-
-
 def called(one: Any) -> str:
     """Return what an argument or an option is called, in short."""
     return str(one.metavar or one.name.upper()) if one.param_type_name == "argument" else str(one.opts[0])
 
 
 def parameter(one: Any) -> str:
-    """Return one row about an argument or an option; typer keeps the bounds of a number beside it."""
+    """Return what a list says of an argument or an option; typer keeps the bounds of a number beside it."""
     is_argument = one.param_type_name == "argument"
     name = (
         one.metavar or one.name.upper()
@@ -156,11 +163,10 @@ def parameter(one: Any) -> str:
         else ", ".join(f"`{word}`" for word in [*one.opts, *one.secondary_opts])
     )
     value = one.default() if callable(one.default) else one.default
-    answer = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"`{value}`"
+    answer = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"default `{value}`"
     ends = (("≥", getattr(one, "min", None)), ("≤", getattr(one, "max", None)))
     bounds = ", ".join(f"{sign} {bound:,}" for sign, bound in ends if bound is not None)
-    about = f"{one.help or ''} ({bounds})" if bounds else one.help or ""
-    return f"| {f'`{name}`' if is_argument else name} | {cell(answer)} | {cell(about)} |"
+    return item(f"`{name}`" if is_argument else name, (answer, bounds), one.help or "")
 
 
 def command_line() -> Iterator[str]:
@@ -176,9 +182,9 @@ def command_line() -> Iterator[str]:
     for words, one in commands():
         yield f"## `{' '.join(words)}`"
         yield inspect.cleandoc(one.help or "")
-        yield from table({called(each): parameter(each) for each in one.params if each.name != "help"}, common, HEAD)
+        yield from listed({called(each): parameter(each) for each in one.params if each.name != "help"}, common)
     yield f"## {COMMON}"
-    yield from table({row: row for row in common}, (), HEAD)
+    yield from listed({row: row for row in common}, ())
 
 
 # -- clients -----------------------------------------------------------------------------------------------------------

@@ -279,7 +279,7 @@ def test_a_program_without_a_loop_of_its_own_uses_one_runner(database: Database)
     program = f"""
 import asyncio
 from pgengram import Memory
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 
 memory = Memory(database_url={database.url!r}, embedder="none:")
 with asyncio.Runner(loop_factory=event_loop) as runner:

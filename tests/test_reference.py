@@ -21,4 +21,4 @@ def test_every_tool_and_every_argument_is_in_the_reference() -> None:
     tools = MemoryManager(Settings(embedder="none:", toolsets="all")).tools
 
     assert re.findall(r"^### `(\w+)`$", text, re.MULTILINE) == [tool.name for tool in tools]
-    assert "| `content` |" in text
+    assert "- `content` (" in text

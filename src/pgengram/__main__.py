@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 
-from pgengram.runtime.system.consoles import use_utf8
+from pgengram.runtime.platforms import use_utf8
 
 TYPE_CHECKING = False  # typing's own; a hook starts with this module, and importing typing would take longer
 if TYPE_CHECKING:
     from typing import Final
 
-    from pgengram.mcp.stdio.replay import ReplayState
+    from pgengram.mcp.stdio.lines import ReplayState
 
 FIRST_STEPS: Final = """\
 pgengram gives AI assistants a long-term memory. An assistant starts it; you don't have to.
@@ -33,7 +33,7 @@ def main() -> None:
         from pgengram.runtime import hook_client
 
         raise SystemExit(hook_client.main(sys.argv[2:]))
-    from pgengram.runtime.system.platforms import refuse_unsupported
+    from pgengram.runtime.platforms import refuse_unsupported
 
     refuse_unsupported()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
@@ -57,7 +57,7 @@ def serve_over_stdio() -> None:
     if sys.stdin is not None and sys.stdin.isatty():
         sys.stderr.write(FIRST_STEPS)
         raise SystemExit(2)
-    from pgengram.mcp.stdio.fds import claim_stdio
+    from pgengram.mcp.stdio.watchdog import claim_stdio
 
     fds = claim_stdio()  # first of all: nothing but the protocol may reach the client, whatever is printed from here on
     from pgengram.mcp.stdio.relay import relayed
@@ -82,12 +82,12 @@ def _serve(replay: ReplayState) -> None:
     Raises:
         PgengramError: a setting is not allowed.
     """
-    from pgengram.runtime.system import memory
+    from pgengram.runtime import process_setup
     from pgengram.settings import Settings
     from pgengram.store import ahead
 
     settings = Settings.from_environment()
-    memory.share_one_arena()  # before there are other threads
+    process_setup.share_one_arena()  # before there are other threads
     ahead.start_ahead(settings, embeds=False)  # a server may never be asked
     # What the SDK takes for HTTP, if it is there.
     sys.modules.setdefault("uvicorn.main", None)  # type: ignore[arg-type]
@@ -102,12 +102,12 @@ def _serve(replay: ReplayState) -> None:
     BaseModel.model_config["defer_build"] = True
     from pgengram.mcp.relayed_clients import ClientSession
     from pgengram.mcp.serving import serve_stdio
-    from pgengram.runtime import telemetry
+    from pgengram.runtime import logs
     from pgengram.runtime.local_socket import working_folder
-    from pgengram.runtime.system.loop import event_loop
+    from pgengram.runtime.process_setup import event_loop
 
     async def run() -> None:
-        telemetry.start_telemetry()
+        logs.start_telemetry()
         session = ClientSession(settings, working_folder())
         await serve_stdio(
             session.manager,

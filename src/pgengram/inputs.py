@@ -21,8 +21,7 @@ from pydantic.json_schema import SkipJsonSchema
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.sources import Sources
-from pgengram.text.tags import SYNONYMS, tag_groups
-from pgengram.text.wildcards import means_anything
+from pgengram.text.tags import SYNONYMS, means_anything, tag_groups
 
 
 class Request(BaseModel):

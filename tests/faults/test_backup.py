@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram.demo import load_corpus
-from pgengram.runtime.system import processes
+from pgengram.runtime import processes
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import locks

@@ -13,11 +13,10 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from pgengram.cli.app import app
-from pgengram.cli.clients import hook_configs, hook_scripts, mcp_client
+from pgengram.cli.clients import hook_configs, mcp_client
 from pgengram.local.events import FORMS
 from pgengram.local.socket_server import LocalServer
-from pgengram.runtime import local_socket
-from pgengram.runtime.system import files
+from pgengram.runtime import files, local_socket
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -144,7 +143,7 @@ def test_a_system_without_local_sockets_gets_no_hooks_and_keeps_its_servers(
 @pytest.fixture
 def windows(monkeypatch: pytest.MonkeyPatch, home: Path) -> pytest.MonkeyPatch:
     """Where hooks are run by the shells of Windows, and documents lie in OneDrive."""
-    monkeypatch.setattr(hook_scripts, "WINDOWS", True)
+    monkeypatch.setattr(hook_configs, "WINDOWS", True)
     monkeypatch.setattr("platformdirs.user_documents_path", lambda: home / "OneDrive")
     return monkeypatch
 

@@ -17,7 +17,7 @@ from mcp import Client, StdioServerParameters
 from mcp.types import Implementation
 
 from helpers import PATIENCE_S, Database, call, connected, environment, nightly, remember
-from pgengram.local import answers
+from pgengram.local import session_hooks
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -190,12 +190,12 @@ async def test_a_prompt_is_answered_by_words_alone_while_the_model_is_still_load
     manager = MemoryManager(Settings(database_url=database.url, embedder="none:", data_dir=str(assistant.folder)))
     await manager.create_memories([{"content": LYON, "project": "ark"}])
     monkeypatch.setattr(manager.models, "question", never)
-    monkeypatch.setattr(answers, "WORDS_S", PATIENCE_S - 0.2)
+    monkeypatch.setattr(session_hooks, "WORDS_S", PATIENCE_S - 0.2)
     asked = {"hook_event_name": "UserPromptSubmit", "prompt": "From which office do we deploy the Ark project?"}
     event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
     request = {"hook": "claude-code", "event": event, "until": time.time() + PATIENCE_S}
 
-    found = await answers.answer_request(manager, request, set())
+    found = await session_hooks.answer_request(manager, request, set())
     await manager.close()
 
     assert LYON in found["print"]
@@ -211,8 +211,8 @@ async def test_what_a_busy_server_answers_too_late_comes_with_the_next_prompt(
     event = {"session_id": "s-1", "cwd": "/home/mara/ark", **asked}
     request = {"hook": "claude-code", "event": event}
 
-    late = await answers.answer_request(manager, {**request, "until": time.time()}, set())
-    again = await answers.answer_request(manager, {**request, "until": time.time() + PATIENCE_S}, set())
+    late = await session_hooks.answer_request(manager, {**request, "until": time.time()}, set())
+    again = await session_hooks.answer_request(manager, {**request, "until": time.time() + PATIENCE_S}, set())
     await manager.close()
 
     assert late == {"print": ""}

@@ -14,7 +14,7 @@ from opentelemetry import metrics
 
 from helpers import Database, call, connected, refused, remember
 from machine import pgengram
-from pgengram.runtime.telemetry import measure
+from pgengram.runtime.logs import measure
 
 CANARY = "xylophonquince"
 EXTRA = "opentelemetry.exporter.otlp.proto.http"

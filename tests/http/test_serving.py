@@ -616,7 +616,7 @@ def test_a_page_that_may_call_is_told_so_by_its_browser(web: HttpServer) -> None
 
 def test_other_ways_to_start_load_nothing_of_it() -> None:
     code = (
-        "import sys, pgengram.__main__, pgengram.mcp.sdk.server, pgengram.service.manager, pgengram.cli.app;"
+        "import sys, pgengram.__main__, pgengram.mcp.sdk_server, pgengram.service.manager, pgengram.cli.app;"
         "print([name for name in ('jwt', 'pgengram.mcp.http', 'pgengram.mcp.http.namespaces', 'pgengram.mcp.http.oauth') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, encoding="utf-8", check=True)

@@ -20,7 +20,7 @@ from machine import answered, closed_in_the_end, exit_code, has_terminals, is_ov
 from pgengram import __version__
 from pgengram.cli.app import PANELS, app
 from pgengram.cli.runtime import shell_line
-from pgengram.runtime.system import libraries
+from pgengram.runtime import process_setup
 from reference import commands
 
 WORDS = {"embedder": "none:"}
@@ -184,7 +184,7 @@ def test_what_is_piped_is_utf8_whatever_the_code_page(database: Database, monkey
 def test_the_doctor_names_the_missing_libraries_of_microsoft_and_what_installs_them(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(libraries, "NEEDED", ("missing140.dll",))
+    monkeypatch.setattr(process_setup, "NEEDED", ("missing140.dll",))
     monkeypatch.setenv("PGENGRAM_DATABASE_URL", database.url)
 
     examined = CliRunner().invoke(app, ["doctor", "--json"])

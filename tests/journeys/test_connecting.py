@@ -24,12 +24,12 @@ from helpers import Database
 from machine import answered, exit_code, what_comes
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits, jsonc, mcp_client, yaml_blocks
-from pgengram.runtime.system import files
+from pgengram.cli.clients import config_edits, file_edits, mcp_client
+from pgengram.runtime import files
 from windows_like import refused
 
 OURS = {"command": "/old/place/pgengram"}
-READ = {"json": jsonc.parse_jsonc, "toml": tomllib.loads, "yaml": yaml_blocks.parse_yaml}
+READ = {"json": file_edits.parse_jsonc, "toml": tomllib.loads, "yaml": file_edits.parse_yaml}
 # What a person may have in the file of each form, with comments, blanks and other servers.
 WRITTEN = {
     "json": '{\n    // mine\n    "%s": {\n\t"github": {"command": "gh"}, /* keep */\n    },\n}\n',
@@ -216,7 +216,7 @@ def test_what_a_person_wrote_stays_byte_for_byte_with_comments_and_trailing_comm
 
 
 def servers_of(text: str) -> dict[str, Any]:
-    return dict(jsonc.parse_jsonc(text)["mcpServers"])
+    return dict(file_edits.parse_jsonc(text)["mcpServers"])
 
 
 def test_the_toml_of_codex_keeps_its_comments_and_its_other_tables() -> None:
@@ -266,7 +266,7 @@ def test_a_backup_is_kept_and_the_mode_of_the_file() -> None:
     assert Path(answer["backup"]).read_text(encoding="utf-8") == '{"numStartups": 7}'
     if sys.platform != "win32":
         assert path.stat().st_mode & 0o777 == 0o640
-    assert jsonc.parse_jsonc(path.read_text(encoding="utf-8"))["numStartups"] == 7
+    assert file_edits.parse_jsonc(path.read_text(encoding="utf-8"))["numStartups"] == 7
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")
@@ -532,10 +532,10 @@ def objects(draw: st.DrawFn, depth: int = 0) -> str:
 @given(text=objects())
 def test_an_edit_changes_one_member_and_nothing_else(text: str) -> None:
     path, value = ("mcpServers", "memory"), {"command": "/x", "env": {"A": "1"}}
-    expected = jsonc.parse_jsonc(text)
+    expected = file_edits.parse_jsonc(text)
     expected.setdefault("mcpServers", {})["memory"] = value
 
-    written = jsonc.with_entry(text, path, value)
-    assert jsonc.parse_jsonc(written) == expected
+    written = file_edits.with_entry(text, path, value)
+    assert file_edits.parse_jsonc(written) == expected
     del expected["mcpServers"]["memory"]
-    assert jsonc.parse_jsonc(jsonc.without_entry(written, path)) == expected
+    assert file_edits.parse_jsonc(file_edits.without_entry(written, path)) == expected

@@ -17,8 +17,15 @@ from pgengram.errors import DatabaseFailed
 from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import Database as Opened
 from pgengram.store.maintenance import index_state, indexes
-from pgengram.store.maintenance.index_size import build_bytes, lists_for, most_lists
-from pgengram.store.maintenance.index_state import FIRST_BUILD_ROWS, IndexState, describe_index, index_name
+from pgengram.store.maintenance.index_state import (
+    FIRST_BUILD_ROWS,
+    IndexState,
+    build_bytes,
+    describe_index,
+    index_name,
+    lists_for,
+    most_lists,
+)
 from pgengram.store.maintenance.indexes import maintain, rebuild_index
 from pgengram.store.recovery import backup
 from pgengram.store.recovery.restoring import restore_backup

@@ -21,8 +21,7 @@ from pgengram.store.connection import locks
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces, postings_compaction
 from pgengram.store.maintenance.postings_compaction import COMPACT_AT, SEGMENT, PostingsCompactor, to_merge
-from pgengram.store.memory import statements
-from pgengram.store.memory.bulk_changes import plans
+from pgengram.store.memory import plans, statements
 
 WORDS = [
     "tea",

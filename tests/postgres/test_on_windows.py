@@ -15,7 +15,7 @@ from server_users import put_out
 
 from pgengram.errors import NotReady
 from pgengram.postgres import process_locks, server_status, start_embedded, system
-from pgengram.runtime.system import files
+from pgengram.runtime import files
 from windows_like import refused
 
 LINES = ["4711", "{folder}", "1795382201", "5432", "", "127.0.0.1", "0 0", "ready"]

@@ -19,7 +19,7 @@ from protocol_peer import HELLO, PATIENCE_S, TOY, Peer, toy, until
 
 from helpers import Database
 from pgengram.mcp.stdio import watchdog
-from pgengram.runtime.system import processes
+from pgengram.runtime import processes
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /proc")
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
@@ -45,13 +45,13 @@ HEAVY = {"numpy", "psycopg", "sqlalchemy", "alembic", "onnxruntime", "tokenizers
 
 
 def test_serving_imports_nothing_heavy() -> None:
-    code = f"import sys, pgengram.mcp.sdk.server; print(*{HEAVY} & set(sys.modules))"
+    code = f"import sys, pgengram.mcp.sdk_server; print(*{HEAVY} & set(sys.modules))"
 
     assert subprocess.check_output([sys.executable, "-c", code]).strip() == b""
 
 
 def test_claiming_stdio_imports_no_protocol() -> None:
-    code = "import sys, pgengram.mcp.stdio.fds; sys.exit('mcp_types' in sys.modules or 'pydantic' in sys.modules)"
+    code = "import sys, pgengram.mcp.stdio.watchdog; sys.exit('mcp_types' in sys.modules or 'pydantic' in sys.modules)"
 
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
@@ -373,7 +373,7 @@ def test_a_server_lives_as_long_as_its_client(tmp_path: Path) -> None:
 
 PROCESSES_STARTED = """
 import os, sys
-from pgengram.runtime.system.processes import ancestors_gone
+from pgengram.runtime.processes import ancestors_gone
 started = []
 sys.addaudithook(lambda event, _: started.append(event) if event in {events} else None)
 gone = ancestors_gone(os.getppid())

@@ -19,8 +19,8 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pgengram.mcp.stdio.fds import claim_stdio
-from pgengram.runtime.system import loop
+from pgengram.mcp.stdio.watchdog import claim_stdio
+from pgengram.runtime import process_setup
 
 if __name__ == "__main__":
     claim_stdio()
@@ -200,6 +200,6 @@ if __name__ == "__main__":
 
         factory = WindowsLoop
 
-        loop.WAITS_FOR_PIPES = False
+        process_setup.WAITS_FOR_PIPES = False
     with asyncio.Runner(loop_factory=factory) as runner:
         runner.run(main())

@@ -12,14 +12,16 @@ import pgengram
 
 SOURCE = Path(pgengram.__file__).parent
 PAGE = Path(__file__).parents[2] / "docs" / "explanation" / "how-ranking-works.md"
-ROW = re.compile(r"^\| `([a-z_.]+)\.([A-Z][A-Z0-9_]+)` \| ([\d.]+) \| \S.*\|$", re.MULTILINE)
+MODULE = re.compile(r"^- `([a-z_.]+)`: (.*)$", re.MULTILINE)
+NUMBER = re.compile(r"`([A-Z][A-Z0-9_]+)` ([\d.]+)")
 MOST = 45
 # A half that belongs to a formula, what keeps a quotient finite, and how long a vector is waited for.
 NO_CHOICES = {("lookup.py", 0.5), ("ranking.py", 0.5), ("features.py", 1e-9), ("retrieval.py", 0.05)}
 
 
 def listed() -> dict[tuple[str, str], float]:
-    return {(module, name): float(value) for module, name, value in ROW.findall(PAGE.read_text(encoding="utf-8"))}
+    modules = MODULE.findall(PAGE.read_text(encoding="utf-8"))
+    return {(module, name): float(value) for module, numbers in modules for name, value in NUMBER.findall(numbers)}
 
 
 def fractions() -> Iterator[tuple[str, str, float]]:

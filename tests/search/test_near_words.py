@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from helpers import call, hits
-from pgengram.search.near_words import nearest_words, slips_between
+from pgengram.search.question import nearest_words, slips_between
 
 NOTES = (
     "The quarrelsome neighbour keeps peacocks.",

@@ -16,7 +16,7 @@ from helpers import Database, Served, call, examples, found, owned_tables, remem
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.text.fencing import fenced, one_line
+from pgengram.text.markdown import fenced, one_line
 
 FENCE = re.compile(r"<memories-([0-9a-f]{8})>\n([^\n]+)\n(.*)\n</memories-\1>", re.DOTALL)
 

@@ -16,7 +16,7 @@ from mcp import Client
 from helpers import Served, call, examples, found, hits, owned_tables, read, refused, remember, remember_expired
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.search.results import cursors
+from pgengram.search.results.hits import parse_cursor
 from pgengram.service.manager import MemoryManager
 
 SORTS = ("created", "updated", "occurred", "importance", "relevance", "accessed")
@@ -263,7 +263,7 @@ async def test_a_cursor_that_was_tampered_with_is_refused(
 @given(st.text(max_size=512) | st.binary(max_size=380).map(lambda raw: base64.urlsafe_b64encode(raw).decode()))
 def test_any_other_text_is_no_cursor(cursor: str) -> None:
     with pytest.raises(InvalidInput):
-        cursors.parse_cursor(cursor, "0" * 12)
+        parse_cursor(cursor, "0" * 12)
 
 
 # -- counts, budgets, detail ---------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from mcp import Client
 
 from helpers import call, found, remember
-from pgengram.search.results.fusion import fused, question_parts
+from pgengram.search.results.budget import fused, question_parts
 from pgengram.search.results.hits import Hit, Hits, Match
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]

@@ -6,8 +6,7 @@ import pytest
 
 from helpers import Served, call, found, owned_tables, remember
 from pgengram.text.lexical.sounds import asked_sounds, sounds_of_names
-from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.words import words
+from pgengram.text.lexical.words import foreign_stems, words
 
 # What is stored, and a question that shares no form of a word with it.
 FORMS = {

@@ -57,7 +57,7 @@ from pgengram.text import languages
 languages.FOLDER = Path(sys.argv[1])
 from pgengram.search.times.dates import periods
 from pgengram.text.lexical.language import clear_language
-from pgengram.text.lexical.stems import foreign_stems
+from pgengram.text.lexical.words import foreign_stems
 from pgengram.text.lexical.vocabulary import announces_change, asks_for_time, is_small_talk
 from pgengram.text.similarity.differences import differences
 said, now = "zu zi zam kettlebells", datetime(2026, 5, 13, tzinfo=UTC)

@@ -19,9 +19,9 @@ from helpers import Database, Served, call, connected, database_of, read, refuse
 from pgengram.demo import load_corpus
 from pgengram.errors import SecretRejected
 from pgengram.inputs import Change, NewMemory
-from pgengram.service import secret_filter
+from pgengram.service import tools
 from pgengram.service.manager import MemoryManager
-from pgengram.service.secret_filter import filter_fields
+from pgengram.service.tools import filter_fields
 from pgengram.service.toolsets.working import NewWorking, Working
 from pgengram.text.secrets.redaction import redacted, secrets_in, without_secrets
 
@@ -540,7 +540,7 @@ async def test_a_content_is_searched_for_secrets_once(
         searched.append(value)
         return without_secrets(value)
 
-    monkeypatch.setattr(secret_filter, "without_secrets", noted)
+    monkeypatch.setattr(tools, "without_secrets", noted)
     await WAYS[way](manager)
 
     assert sum(ONCE in str(value) for value in searched) == 1

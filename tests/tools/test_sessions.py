@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from helpers import Served, call, connected, found, read, remember
-from pgengram.service.session import PAUSE_S, Session
+from pgengram.service.core import PAUSE_S, Session
 
 
 class Clock:

@@ -12,8 +12,7 @@ from mcp.types import Tool
 
 from helpers import Answer, Served, call, connected
 from pgengram.compat import CLASSES, adapter_for
-from pgengram.mcp.binding import ToolBinding
-from pgengram.mcp.listing import DESCRIBED_ONCE
+from pgengram.mcp.binding import DESCRIBED_ONCE, ToolBinding
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import tools_of
 from pgengram.settings import Settings

@@ -19,7 +19,7 @@ from typer.testing import CliRunner
 from helpers import Database, environment, examples
 from machine import answered, has_terminals, pgengram, typed_in_a_terminal
 from pgengram.cli.app import app
-from pgengram.transfer.gone import LIST
+from pgengram.transfer.report import LIST
 
 WORDS = {"embedder": "none:"}
 TEXTS = ["We chose Vitest.", "The bakery opens at nine.", "Ada moved to Graz."]

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from transcript_lines import DAY, at, claude, codex, codex_event, codex_meta, gemini, written
 
 from helpers import Database, examples
-from pgengram.local import transcripts
+from pgengram.local import events
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation
@@ -288,7 +288,7 @@ async def test_what_stands_at_the_end_is_there_once_in_whatever_order_its_files_
 @given(
     made=STEPS,
     client=st.sampled_from(["Claude Code", "Claude Code without marks", "Codex"]),
-    context=st.sampled_from([2, 5, transcripts.CONTEXT]),
+    context=st.sampled_from([2, 5, events.CONTEXT]),
 )
 async def test_hooks_that_ran_after_each_round_keep_what_an_import_does(
     manager: MemoryManager, database: Database, tmp_path: Path, made: History, client: str, context: int
@@ -298,12 +298,12 @@ async def test_hooks_that_ran_after_each_round_keep_what_an_import_does(
     await hooks.set_keeping(keep_days=3_650)
     folder = tmp_path / uuid4().hex
     system, name, lines = LINES[client]
-    with patch.object(transcripts, "CONTEXT", context):
+    with patch.object(events, "CONTEXT", context):
         for session in made.sessions:
             for length in range(min(1, len(session.rounds)), len(session.rounds) + 1):
                 path = written(folder / name.format(session.name), *lines(session, length))
                 talk = Conversation(system, session.name, transcript=str(path))
-                await hooks.keep(talk, transcripts.read_transcript)
+                await hooks.keep(talk, events.read_transcript)
 
     by_hooks = kept(database)
 

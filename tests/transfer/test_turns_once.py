@@ -11,7 +11,7 @@ from test_histories import zipped
 from transcript_lines import at, chain, claude, codex, codex_event, codex_meta, gemini, imported, passed, said, written
 
 from helpers import Database
-from pgengram.local.transcripts import read_transcript
+from pgengram.local.events import read_transcript
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation

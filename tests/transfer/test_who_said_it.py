@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from transcript_lines import at, claude, codex, codex_event, codex_meta, gemini, imported, passed, said, written
 
 from helpers import Database, examples
-from pgengram.local.transcripts import read_transcript
+from pgengram.local.events import read_transcript
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.store.assistant.conversations import Conversation

@@ -15,7 +15,7 @@ from rich.tree import Tree
 from pgengram.cli.runtime import print_note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
-from pgengram.text.fencing import one_line
+from pgengram.text.markdown import one_line
 from pgengram.text.moments import ago, exact
 
 # Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.

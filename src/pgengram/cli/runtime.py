@@ -59,13 +59,13 @@ def finished(work: Coroutine[Any, Any, int | None], typed: Callable[..., Any] | 
     """
     import asyncio
 
-    from pgengram.runtime.system.loop import event_loop
+    from pgengram.runtime.process_setup import event_loop
 
     try:
         with asyncio.Runner(loop_factory=event_loop) as runner:
             return runner.run(work)
     except PgengramError as error:
-        from pgengram.cli.error_words import as_typed
+        from pgengram.cli.help import as_typed
 
         return print_error(as_typed(error.as_dict(), typed))
     except KeyboardInterrupt:

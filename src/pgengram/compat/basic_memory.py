@@ -14,7 +14,7 @@ from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import Change, validated
-from pgengram.runtime.clock import here
+from pgengram.runtime.context import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.store.connection.database import Row, Transaction

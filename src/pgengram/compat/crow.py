@@ -23,8 +23,7 @@ from pgengram.compat.adapter import (
 )
 from pgengram.inputs import Change, validated
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.counts import NONE_GIVEN
-from pgengram.service.toolsets.maintenance import MAX_TAGS, Maintenance
+from pgengram.service.toolsets.maintenance import MAX_TAGS, NONE_GIVEN, Maintenance
 
 MAX_CONTEXT: Final = 50_000
 REST: Final = "rest"  # of a content that is longer than a memory's text may be, in its metadata

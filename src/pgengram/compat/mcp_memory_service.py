@@ -12,7 +12,7 @@ from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw, refuse_missing, without_none
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Change, Request, validated
-from pgengram.runtime.clock import here
+from pgengram.runtime.context import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.manager import FREELY
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool

@@ -37,8 +37,7 @@ from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import Change, NewMemory, Question, validated
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.counts import NONE_GIVEN
-from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Maintenance
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, NONE_GIVEN, Maintenance
 from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories

@@ -13,7 +13,7 @@ from pgengram.compat.adapter import NumericId, Raw, number_of, without_none
 from pgengram.errors import PgengramError
 from pgengram.inputs import Request
 from pgengram.store.maintenance.findings import Pair
-from pgengram.text.fencing import one_line
+from pgengram.text.markdown import one_line
 from pgengram.text.tags import normalised_tag
 
 DedupPolicy = Literal["insert", "skip_if_near", "ask"]

@@ -12,7 +12,7 @@ from pgengram import fields as f
 from pgengram.compat.adapter import CompatAdapter, Raw, number_of, without_none
 from pgengram.inputs import Request
 from pgengram.service.tools import ADDS, READS, tool
-from pgengram.text.fencing import fenced, one_line
+from pgengram.text.markdown import fenced, one_line
 
 COLLECTION: Final = "skynet_memories"
 SkynetType = Literal["insight", "fact", "preference", "pattern", "connection"]

@@ -11,7 +11,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from pgengram.embedders.cache import Cached
-from pgengram.embedders.protocol import Embedder, Scheme
+from pgengram.embedders.vectors import Embedder, Scheme
 from pgengram.errors import InvalidInput
 
 __all__ = ["Embedder", "embedder_from", "spelled"]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
-    from pgengram.embedders.protocol import Embedder
+    from pgengram.embedders.vectors import Embedder
 
 Purpose = Literal["passage", "query"]
 Key = tuple[Purpose, bytes]

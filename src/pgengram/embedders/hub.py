@@ -15,12 +15,11 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.embedders.centre import centre_of
-from pgengram.embedders.dense import WEIGHTS
-from pgengram.embedders.folder import MANIFEST, MODEL_FILES
+from pgengram.embedders.folder import MANIFEST, MODEL_FILES, WEIGHTS
 from pgengram.embedders.onnx import OnnxEmbedder
+from pgengram.embedders.vectors import centre_of
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime.system import files
+from pgengram.runtime import files
 
 if TYPE_CHECKING:
     import httpx

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from math import ceil
-from typing import TYPE_CHECKING, overload
+from math import ceil, sqrt
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol, overload
 
 from pgengram.errors import EmbeddingFailed
 
@@ -71,3 +71,98 @@ def spans(length: int, window: int, overlap: int) -> list[slice]:
     count = ceil((length - overlap) / (window - overlap))
     size = ceil((length + (count - 1) * overlap) / count)
     return [slice(start, min(start + size, length)) for start in range(0, length - overlap, size - overlap)]
+
+
+class Embedder(Protocol):
+    """Turns text into vectors of unit length, so that an inner product is a cosine."""
+
+    @property
+    def name(self) -> str:
+        """The identity of model and build; vectors of different names are never compared."""
+
+    async def dimensions(self) -> int:
+        """Return the length of every vector."""
+
+    async def passages(self, texts: Sequence[str]) -> list[Passage]:
+        """Return what each text is stored by, in the order of `texts`; a long text has overlapping parts.
+
+        Raises:
+            EmbeddingFailed: there is no vector for one of the texts; none is returned.
+        """
+
+    async def query(self, text: str) -> NDArray[np.float32]:
+        """Return the vector (dimensions,) of a question; of a long one the mean of its parts.
+
+        Raises:
+            EmbeddingFailed: there is no vector for the text.
+        """
+
+    def load_ahead(self) -> None:
+        """Begin to load what the first text needs, while something else is waited for; that text tells a failure."""
+
+    def describe(self) -> dict[str, object]:
+        """Return what is worth knowing for a diagnosis, without loading or calling anything."""
+
+    async def close(self) -> None:
+        """Give back memory, threads and connections; the embedder cannot be used again."""
+
+
+class Scheme(NamedTuple):
+    """A kind of embedder URL: how it is written, and what makes the embedder of a URL (without its scheme) and an API
+    key.
+    """
+
+    written: str
+    make: Callable[[str, str], Embedder]
+
+
+UNRELATED: Final = 0.12  # mean cosine of unrelated texts by the built-in model, over 320 memories in eight languages
+PROBE: Final = (
+    "The bakery on the corner closes at six.",
+    "Please rename the branch before you merge it.",
+    "My sister is allergic to walnuts.",
+    "The invoice of March has not been paid yet.",
+    "A volcano erupted under the glacier.",
+    "We chose PostgreSQL because of its transactions.",
+    "He practises the cello every evening.",
+    "The train to Lyon leaves from platform nine.",
+    "Photosynthesis turns light into sugar.",
+    "The keys are in the blue drawer.",
+    "Our team meets on Tuesdays at ten.",
+    "She broke her wrist while skating.",
+    "The court dismissed the appeal.",
+    "Add two eggs and a pinch of salt.",
+    "The router loses its connection at night.",
+    "Elephants remember where water was.",
+    "The deadline moved to the end of the month.",
+    "Gold fell to its lowest price in a year.",
+    "I would like to learn Portuguese.",
+    "The museum shows paintings of the sea.",
+    "Der Hund schläft unter dem Tisch.",
+    "Die Heizung wird im Oktober gewartet.",
+    "Nous avons signé le contrat hier.",
+    "La pluie a inondé la cave.",
+    "El examen de química fue aplazado.",
+    "Mi abuela cultiva tomates.",
+    "Поезд опоздал на два часа.",
+    "Он пишет диссертацию о птицах.",
+    "会议改到下周三下午。",
+    "他不喝牛奶。",
+    "図書館は月曜日に休みです。",
+    "新しいノートパソコンを買いました。",
+)
+
+
+async def centre_of(embedder: Embedder) -> list[float]:
+    """Return what to take from each vector of a model, of length `dimensions`; nothing where it need not be.
+
+    With the mean m of the probe's vectors, (1 − a) m stays, so that unrelated texts have the cosine `UNRELATED`.
+    """
+    import numpy as np
+
+    mean = np.array([parts[0] for parts in await embedder.passages(PROBE)], dtype=np.float64).mean(axis=0)
+    common = float(mean @ mean)  # about the mean cosine of two texts
+    if common <= UNRELATED:
+        return []
+    stays = sqrt(UNRELATED / (1 - UNRELATED) * (1 - common) / common)
+    return [round(float(value), 6) for value in mean * (1 - min(1.0, stays))]

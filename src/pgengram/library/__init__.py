@@ -39,7 +39,7 @@ second `asyncio.run`, a call raises `Misused`.
 ```python
 import asyncio
 from pgengram import Memory
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 
 memory = Memory(namespace="notes")
 with asyncio.Runner(loop_factory=event_loop) as runner:
@@ -71,9 +71,8 @@ from pgengram.library.given import (
     SourceGiven,
     StoreSettings,
 )
-from pgengram.library.memory import Memory
+from pgengram.library.memory import Memory, Pgengram
 from pgengram.library.results import Found, Hit, Stored, WholeMemory
-from pgengram.library.store import Pgengram
 
 __all__ = [
     "Changed", "Chosen", "DetailGiven", "Found", "Hit", "Memory", "Narrowed", "New", "NewItem", "Pgengram", "SettingNames",

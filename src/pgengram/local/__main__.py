@@ -12,10 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
-from pgengram.runtime import local_socket
+from pgengram.runtime import local_socket, process_setup
 from pgengram.runtime.logs import log_to_stderr
-from pgengram.runtime.system import memory
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 from pgengram.settings import Settings
 from pgengram.store.store import Store
 
@@ -56,7 +55,7 @@ async def _serve_until_idle(settings: Settings) -> int:
     try:
         await opening
         await local.settled()  # whoever waits comes before the model
-        memory.collect_rarely()
+        process_setup.collect_rarely()
         await manager.open()
         over = {asyncio.create_task(ended.wait()), asyncio.create_task(local.idle(IDLE_S))}
         await asyncio.wait(over, return_when=asyncio.FIRST_COMPLETED)
@@ -68,7 +67,7 @@ async def _serve_until_idle(settings: Settings) -> int:
 
 def _manager(settings: Settings, store: Store) -> MemoryManager:
     """Import all that answers, and return the memories of a store that is being opened."""
-    from pgengram.local import answers  # noqa: F401
+    from pgengram.local import session_hooks  # noqa: F401
     from pgengram.service.manager import MemoryManager
     from pgengram.sync.schedule import ExchangeScheduler
 

@@ -8,8 +8,7 @@ import json
 from collections import Counter, deque
 from typing import Final, Protocol
 
-from pgengram.mcp.stdio.lines import Line
-from pgengram.mcp.stdio.replay import ReplayState
+from pgengram.mcp.stdio.lines import Line, ReplayState
 
 MAX_IN_FLIGHT: Final = 256  # calls at once; further ones wait unread in the pipe
 DRAIN_S: Final = 1.0  # for calls in flight at the end; the SDK's client sends SIGTERM 2 s after closing the pipe

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
-from pgengram.mcp.sdk.server import serve_conversation
+from pgengram.mcp.sdk_server import serve_conversation
 from pgengram.mcp.stdio.first_server import OWN, FirstServer
-from pgengram.mcp.stdio.lines import MAX_LINE, Line
+from pgengram.mcp.stdio.lines import MAX_LINE, Line, ReplayState
 from pgengram.mcp.stdio.relay import CLOSED, RELAYED
-from pgengram.mcp.stdio.replay import ReplayState
 from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
 from pgengram.postgres import server_status
 from pgengram.runtime.local_socket import Endpoints

@@ -46,13 +46,14 @@ from pgengram.compat import categories_of
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.inputs import Question, Request, validated
 from pgengram.mcp.binding import CARD
-from pgengram.runtime.clock import here
+from pgengram.runtime.context import here
 from pgengram.runtime.logs import trace
-from pgengram.search.results import budget, cursors
+from pgengram.search.results import budget
+from pgengram.search.results.hits import Cursor
 from pgengram.service.answers import contexts, standing
 from pgengram.service.answers.room import MOST, bounded
 from pgengram.store.maintenance import findings
-from pgengram.store.reading import completions
+from pgengram.store.reading import names
 from pgengram.text.tags import normalised_tag
 
 if TYPE_CHECKING:
@@ -237,7 +238,7 @@ class Library:
             Question,
             {"query": query, "tags": tags or None, "project": project, "user": user, "limit": contexts.LOOKED_AT},
         )
-        found = await self.manager.search(question, cursors.Cursor(here()))
+        found = await self.manager.search(question, Cursor(here()))
         return [] if found.how == "list" else found.found
 
     # -- completions -------------------------------------------------------------------------------------------------
@@ -248,15 +249,15 @@ class Library:
             return []
         read_transaction = self.manager.store.read_transaction
         if argument == "id":
-            return await read_transaction(lambda tx: completions.ids(tx, value, OFFERED + 1))
+            return await read_transaction(lambda tx: names.ids(tx, value, OFFERED + 1))
         if argument == "project":
-            return await read_transaction(lambda tx: completions.projects(tx, value, OFFERED + 1))
+            return await read_transaction(lambda tx: names.projects(tx, value, OFFERED + 1))
         if argument != "tags":
             return []
         before, comma, begun = value.rpartition(",")
         begun = normalised_tag(begun) or begun.strip().casefold()
         taken = {normalised_tag(tag) for tag in before.split(",")}
-        words = await read_transaction(lambda tx: completions.tags_beginning(tx, begun, OFFERED + 1))
+        words = await read_transaction(lambda tx: names.tags_beginning(tx, begun, OFFERED + 1))
         return [f"{before}{comma}{word}" for word in words if word not in taken]
 
 

@@ -13,14 +13,13 @@ from pgengram.errors import PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.conversation import Conversation
 from pgengram.mcp.relayed_clients import RelayedClients
-from pgengram.mcp.sdk.server import serve_conversation
+from pgengram.mcp.sdk_server import serve_conversation
 from pgengram.mcp.stdio.channel import Channel
-from pgengram.mcp.stdio.fds import claim_stdio
-from pgengram.mcp.stdio.replay import ReplayState
-from pgengram.mcp.stdio.watchdog import ParentWatchdog
+from pgengram.mcp.stdio.lines import ReplayState
+from pgengram.mcp.stdio.watchdog import ParentWatchdog, claim_stdio
 from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
+from pgengram.runtime import process_setup
 from pgengram.runtime.logs import log_to_stderr, trace
-from pgengram.runtime.system import memory
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
@@ -67,7 +66,7 @@ async def serve_stdio(
     )
     if replay.watchdog is None:
         watchdog.start()
-    memory.collect_rarely()
+    process_setup.collect_rarely()
     local, relayed_clients = _socket_servers(local_api, replay)
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
     if relayed_clients is not None:
@@ -131,7 +130,7 @@ async def _open_after(first_answer: asyncio.Event, manager: Manager, local: Loca
         await manager.open()
     except PgengramError as error:
         log.warning("not ready: %s %s", error.message, error.hint)
-    asyncio.get_running_loop().call_later(SETTLED_S, memory.return_what_is_free)
+    asyncio.get_running_loop().call_later(SETTLED_S, process_setup.return_what_is_free)
 
 
 async def _ended_in_time(task: asyncio.Task[None], timeout_s: float) -> bool:

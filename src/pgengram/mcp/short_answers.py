@@ -12,7 +12,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pgengram.ids import short
-from pgengram.text.lexical.stems import beginning
+from pgengram.text.lexical.words import beginning
 from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
 
 IDS: Final = frozenset(

@@ -19,7 +19,7 @@ import psutil
 
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
-from pgengram.runtime.system import files, processes
+from pgengram.runtime import files, processes
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
 from contextvars import ContextVar
+from datetime import datetime
 from typing import Final, Protocol
 
 
@@ -57,3 +58,8 @@ async def report_progress(message: str) -> None:
 def client_named(name: str | None) -> str | None:
     """Return how a client is named as the one who acts: as it names itself, but never as a person's door."""
     return f"client {name}" if name in PEOPLE else name
+
+
+def here() -> datetime:
+    """Return this moment in the time zone of the machine: "today" is the day that its user has."""
+    return datetime.now().astimezone()

@@ -9,22 +9,26 @@ surroundings, so that it is worth as much among turns as alone.
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache
 from itertools import pairwise
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgengram.search.vector_index import centred
 from pgengram.store.connection.database import Row
-from pgengram.text.turn_features import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
+from pgengram.text.derived import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
     Numbers = NDArray[np.float64]
+
 
 NEAR_BY: Final = 5  # turns before and after
 RECENT_TURNS: Final = 2  # before a turn, whose words it leaves out
@@ -250,3 +254,18 @@ def _gate(found: Candidates, turns: NDArray[np.intp]) -> NDArray[np.bool_]:
     assistant = np.array([found.voices[place] == ASSISTANT for place in turns])
     short = (size[starts + counts // 2] <= SHORT_BYTES) & ~np.logical_or.reduceat(assistant, starts)
     return np.repeat(short, counts)
+
+
+WEIGHTS: Final = Path(__file__).parent / "weights.json"
+
+
+@cache
+def _all_weights() -> dict[str, dict[str, Any]]:
+    return dict(json.loads(WEIGHTS.read_text(encoding="utf-8")))
+
+
+def weights(part: str) -> dict[str, Any]:
+    """Return the weights of a part of the search, by the names of what they weigh: ranking, sharpness, evidence,
+    speaker, succession.
+    """
+    return _all_weights()[part]

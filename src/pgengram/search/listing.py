@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question, Sort
+from pgengram.search.candidates import by_meaning, set_for_index, sized, with_vector_search
 from pgengram.search.filters import OCCURRED, WITH_ACTIVATION, Scope, scope_of
-from pgengram.search.results.cursors import Cursor
-from pgengram.search.results.hits import HIT_COLUMNS, Hits, hits_of
+from pgengram.search.results.hits import HIT_COLUMNS, Cursor, Hit, Hits, hits_of
+from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.schema.visibility import HIDDEN_IDS
+from pgengram.store.schema.visibility import HIDDEN_IDS, VISIBLE
 
 SORT_KEYS: Final[dict[str, str]] = {
     "created": "m.created_at",
@@ -160,3 +161,106 @@ async def counted_by_value(tx: Transaction, questions: Mapping[str, Question]) -
         rows = await tx.rows(statement, {**scope.parameters, "limit": MOST_VALUES})
         found[name] = {row["name"]: row["memories"] for row in rows}
     return found
+
+
+# Where a memory lies: the mean of its parts. Uses memory_vectors_pkey.
+PLACES: Final = """
+SELECT memory_id AS id, avg(embedding) AS vector FROM memory_vectors
+WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s) AND model_id = %(model_id)s GROUP BY memory_id
+"""
+# Uses what by_meaning uses.
+NEAREST: Final = """
+WITH {hidden}, {sized}, near AS MATERIALIZED ({by_meaning}) SELECT * FROM near WHERE similarity > %(above)s
+"""
+
+
+async def neighbours(
+    tx: Transaction, model: VectorIndex, ids: Sequence[UUID], *, above: float, limit: int
+) -> dict[UUID, tuple[float, UUID]]:
+    """Return the active memories most like the given ones: for each its cosine and which one it is like, best first.
+
+    Args:
+        tx: the namespace's transaction.
+        model: whose vectors are compared.
+        ids: the memories to stand beside; a memory without a vector has no neighbours.
+        above: a cosine that all of them exceed.
+        limit: how many at most.
+    """
+    places = await tx.rows(PLACES, {"ids": list(ids), "model_id": model.id})
+    scope = with_vector_search(scope_of(Question()), model, tx.namespace_id)
+    await set_for_index(tx, scope)
+    nearest = NEAREST.format(hidden=HIDDEN_IDS, sized=sized(model, scope), by_meaning=by_meaning(model, scope))
+    found: dict[UUID, tuple[float, UUID]] = {}
+    for place in places:
+        given: dict[str, Any] = {**scope.parameters, "vector": place["vector"], "above": above}
+        for row in await tx.rows(nearest, given):
+            known = found.get(row["memory_id"])
+            if row["memory_id"] not in ids and (known is None or known[0] < row["similarity"]):
+                found[row["memory_id"]] = (row["similarity"], place["id"])
+    best = sorted(found.items(), key=lambda one: (-one[1][0], one[0]))
+    return dict(best[:limit])
+
+
+# The least that any search by meaning does: the nearest vectors, whatever they are of. Uses the model's index, or none
+# where something is added to the distance.
+ALONE: Final = """
+SELECT memory_id FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = {model}
+ORDER BY (embedding::halfvec({dimensions}) <=> %(vector)b::halfvec({dimensions})) {exactly} LIMIT 10
+"""
+
+
+async def vectors_alone(tx: Transaction, model: VectorIndex, vector: Any, *, exact: bool) -> list[UUID]:
+    """Return the memories of the ten nearest vectors; a measure's floor, which is what no search can be faster than.
+
+    Args:
+        tx: the namespace's transaction.
+        model: whose vectors are compared.
+        vector: as `vectors_parameter` gives it.
+        exact: look at every vector; else the index answers where there is one.
+    """
+    statement = ALONE.format(model=int(model.id), dimensions=int(model.dimensions), exactly="+ 0" if exact else "")
+    return [row["memory_id"] for row in await tx.rows(statement, {"vector": vector})]
+
+
+LOOKED_AT: Final = 5_000  # of the newest memories, whose texts are read for dates
+MOST: Final = 50
+NEIGHBOURS: Final = 5  # of each memory that are told
+
+# Those that happen or end in a time, or whose text has one of its days. Uses memories_by_time
+# and memories_pkey.
+SOON: Final = f"""
+WITH soon AS MATERIALIZED (SELECT id FROM (
+  SELECT m.id, m.content, m.occurred_at, m.expires_at FROM memories m
+  WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} ORDER BY m.created_at DESC, m.id DESC LIMIT {LOOKED_AT}) AS newest
+WHERE occurred_at >= %(start)s AND occurred_at < %(end)s OR expires_at < %(end)s OR content ~* %(written)s
+LIMIT {MOST})
+SELECT {HIT_COLUMNS} FROM soon JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = soon.id {WITH_ACTIVATION}
+"""
+# By the first parts of two texts, each with its nearest among those asked for. Uses memory_vectors_pkey.
+NEAR: Final = f"""
+WITH chosen AS MATERIALIZED (
+  SELECT h.id AS memory_id, v.embedding FROM unnest(%(ids)s::uuid[]) AS h(id)
+  CROSS JOIN LATERAL (SELECT v.embedding FROM memory_vectors v
+    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = h.id AND v.model_id = %(model_id)s AND v.part = 0 OFFSET 0) AS v
+)
+SELECT one.memory_id AS one, near.memory_id AS other, near.cosine FROM chosen AS one CROSS JOIN LATERAL (
+  SELECT other.memory_id, 1 - (one.embedding <=> other.embedding) AS cosine FROM chosen AS other
+  WHERE other.memory_id <> one.memory_id ORDER BY one.embedding <=> other.embedding LIMIT {NEIGHBOURS}) AS near
+"""
+
+
+async def soon(tx: Transaction, start: datetime, end: datetime, written: str) -> list[Hit]:
+    """Return memories that happen from `start` to before `end`, end before that, or name one of its days.
+
+    Args:
+        tx: the namespace's transaction.
+        start: of the time.
+        end: of the time.
+        written: a regular expression of PostgreSQL for its days as texts have them.
+    """
+    return hits_of(await tx.rows(SOON, {"start": start, "end": end, "written": written}))
+
+
+async def near(tx: Transaction, ids: Sequence[UUID], model_id: int) -> list[Row]:
+    """Return `one`, `other` and `cosine` for each of some memories and its nearest among them."""
+    return await tx.rows(NEAR, {"ids": list(ids), "model_id": model_id})

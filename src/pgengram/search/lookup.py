@@ -13,13 +13,11 @@ from uuid import UUID
 from pgengram.fields import ID_DIGITS
 from pgengram.ids import short
 from pgengram.search.asked import Asked, AskedWord, Parsed
-from pgengram.search.near_words import Vocabularies
-from pgengram.search.question import meaning
+from pgengram.search.question import Vocabularies, meaning
 from pgengram.search.vector_index import MEMORIES_TO_TELL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.stems import beginning, foreign_stems
-from pgengram.text.lexical.words import term_hash, words
+from pgengram.text.lexical.words import beginning, foreign_stems, term_hash, words
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip

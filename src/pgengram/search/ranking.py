@@ -20,13 +20,12 @@ from pgengram.search.candidates import (
     statement,
     with_vector_search,
 )
-from pgengram.search.features import Candidates, Terms, best_words, features
+from pgengram.search.features import Candidates, Terms, best_words, features, weights
 from pgengram.search.filters import WITH_ACTIVATION
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, add_probabilities, lead, way_of
 from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, Match, hits_of
 from pgengram.search.times.dates import date_pattern
 from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
-from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row, Transaction
 
 if TYPE_CHECKING:

@@ -17,9 +17,8 @@ from pgengram.search.asked import Asked, Parsed
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
 from pgengram.search.ranking import ranked
-from pgengram.search.results.cursors import Cursor
-from pgengram.search.results.fusion import REACH, fused, question_parts
-from pgengram.search.results.hits import Hits
+from pgengram.search.results.budget import REACH, fused, question_parts
+from pgengram.search.results.hits import Cursor, Hits
 from pgengram.search.vector_index import Embedded
 from pgengram.store.connection.replica import Begin
 

@@ -14,14 +14,14 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.fields import SCOPE
+from pgengram.search.features import weights
 from pgengram.search.vector_index import UNRELATED, centred
-from pgengram.search.weights import weights
 from pgengram.store.connection.database import Row
-from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
+from pgengram.text.derived import TURN
 from pgengram.text.lexical.vocabulary import announces_change, time_words
+from pgengram.text.lexical.words import FIRST_LETTERS, beginning
 from pgengram.text.similarity.differences import tokens, without_dates
 from pgengram.text.similarity.subject import counts_otherwise
-from pgengram.text.turn_features import TURN
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare

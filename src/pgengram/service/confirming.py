@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pgengram.errors import ConfirmRequired
 from pgengram.runtime.context import ASKER
 from pgengram.store.connection.database import Transaction
-from pgengram.store.memory.bulk_changes import confirmations, plans
+from pgengram.store.memory import confirmations, plans
 from pgengram.store.store import Store
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from datetime import datetime
 from functools import partial
-from typing import Any, Literal, Protocol
+from typing import Any, Final, Literal, Protocol
 from uuid import UUID
 
 from pydantic import ValidationError
@@ -15,18 +16,17 @@ from pydantic import ValidationError
 from pgengram.embedders import Embedder
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
+from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory, Question, as_invalid_input, validated
-from pgengram.runtime.long_work import beside_the_loop
 from pgengram.runtime.projects import Project
+from pgengram.runtime.retry import beside_the_loop
 from pgengram.search import listing
-from pgengram.search.results import cursors
-from pgengram.search.results.hits import Hit, Hits
+from pgengram.search.results.hits import Cursor, Hit, Hits
 from pgengram.search.retrieval import Retrieval
 from pgengram.search.succession import may_replace
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
 from pgengram.service.projects import Projects
-from pgengram.service.session import Session, Silence
 from pgengram.settings import Settings
 from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
@@ -41,6 +41,60 @@ from pgengram.store.reading.synonyms import SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
 from pgengram.store.store import Report, SharedStore, SpaceStore, Store
 from pgengram.text.tags import mapped_tags
+
+PAUSE_S: Final = 1_800.0  # a longer silence begins a new session
+SILENCE_S: Final = 60.0  # for which nobody looks for turns again where there were none; another process may keep some
+
+
+def new_id() -> str:
+    """Return a short id that sorts by time: milliseconds and 32 random bits."""
+    digits = uuid7().hex
+    return f"s-{digits[:12]}-{digits[-8:]}"
+
+
+class Session:
+    """One connection's session: a new id after thirty idle minutes, and the order in which memories arrive.
+
+    Args:
+        clock: seconds that only grow; monotonic time by default.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._last_use = clock()
+        self._last_sequence = 0
+        self._id = new_id()
+
+    def current(self) -> str:
+        """Return the id of the session that is on, and note that it is in use."""
+        now = self._clock()
+        if now - self._last_use > PAUSE_S:
+            self._id, self._last_sequence = new_id(), 0
+        self._last_use = now
+        return self._id
+
+    def next(self) -> tuple[str, int]:
+        """Return the session that is on and the place of its next memory: 1, 2, 3 in the order of arrival."""
+        session_id = self.current()
+        self._last_sequence += 1
+        return session_id, self._last_sequence
+
+
+class Silence:
+    """Whether a namespace was found to have no turns of conversations, so that not every search looks for some."""
+
+    def __init__(self) -> None:
+        self._until = 0.0
+
+    @property
+    def lasts(self) -> bool:
+        """Whether nobody has to look."""
+        return time.monotonic() < self._until
+
+    def note(self, *, spoken: bool) -> None:
+        """Say whether there are turns."""
+        self._until = 0.0 if spoken else time.monotonic() + SILENCE_S
+
 
 log = logging.getLogger(__name__)
 
@@ -209,7 +263,7 @@ class Core:
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
-    async def search(self, question: Question, place: cursors.Cursor) -> Hits:
+    async def search(self, question: Question, place: Cursor) -> Hits:
         """Return the hits, how they were found, and which memories are hidden from them."""
         self.session.current()  # whoever asks is not idle
         question = await self.as_stored(question)

@@ -25,19 +25,19 @@ from pgengram.runtime.retry import retrying
 from pgengram.search.question import in_time
 from pgengram.service import batches, confirming
 from pgengram.service.answers import contexts, reading, receipts, standing
+from pgengram.service.batches import with_dates
 from pgengram.service.core import Core
-from pgengram.service.relative_times import with_dates
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import ESSENTIAL
 from pgengram.store.connection.database import Role, Row, Transaction
 from pgengram.store.memory import changes, deletion, memories
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step, Verb
+from pgengram.store.memory.plans import ChangePlan, Step, Verb
 from pgengram.store.memory.upsert import WriteResult
 from pgengram.store.spaces import rules
 from pgengram.text.lexical.vocabulary import is_small_talk
-from pgengram.text.wildcards import means_anything
+from pgengram.text.tags import means_anything
 from pgengram.views import (
     Forgotten,
     Found,

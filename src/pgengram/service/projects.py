@@ -19,8 +19,8 @@ from typing import Any, Final
 from pgengram.data_folder import make_data_folder
 from pgengram.errors import InvalidInput
 from pgengram.postgres.process_locks import Lock
+from pgengram.runtime.files import rename
 from pgengram.runtime.projects import Project, Sighting, has_moved, is_worked_in, project_of, sighting_of
-from pgengram.runtime.system.files import rename
 from pgengram.settings import Settings
 from pgengram.store.reading.names import folded_name
 

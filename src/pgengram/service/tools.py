@@ -6,16 +6,76 @@ returned view the output schema. Nothing here knows MCP.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import wraps
 from inspect import signature
-from typing import Any, cast
+from typing import Any, TypeVar, cast, get_type_hints
 
-from pydantic import BaseModel
+from pydantic import BaseModel, TypeAdapter, ValidationError
 
+from pgengram.errors import SecretRejected
+from pgengram.inputs import as_invalid_input, validated
 from pgengram.runtime.retry import Method, retrying
-from pgengram.service.secret_filter import filter_arguments
+from pgengram.text.secrets.redaction import without_secrets
+
+Model = TypeVar("Model", bound=BaseModel)
+VECTORS = {"embedding"}  # thousands of numbers, which hold no text
+
+
+def without_secrets_in(model: Model, *, redact: bool) -> tuple[Model, list[str]]:
+    """Return a request without secrets, and what was redacted; without any, the request itself.
+
+    Raises:
+        SecretRejected: it holds one, and `redact` is not chosen.
+        InvalidInput: with the secret redacted it is longer than allowed.
+    """
+    given = model.model_dump(exclude_unset=True, exclude=VECTORS)
+    clean, names = filter_fields(given, redact=redact)
+    if not names:
+        return model, []
+    kept = {name: getattr(model, name) for name in VECTORS & model.model_fields_set}
+    return validated(type(model), clean | kept), names
+
+
+def filter_arguments(
+    method: Callable[..., Any], given: Mapping[str, Any], *, redact: bool
+) -> tuple[Mapping[str, Any], list[str]]:
+    """Return the arguments of a tool without secrets, and what was redacted.
+
+    Raises:
+        SecretRejected: they hold one, and `redact` is not chosen.
+        InvalidInput: with the secret redacted one is longer than allowed.
+    """
+    if len(given) == 1 and isinstance(model := next(iter(given.values())), BaseModel):
+        made, names = without_secrets_in(model, redact=redact)
+        return dict.fromkeys(given, made), names
+    clean, names = filter_fields(given, redact=redact)
+    if names:
+        hints = get_type_hints(method, include_extras=True)
+        for name in [name for name in clean if clean[name] is not given[name]]:
+            try:
+                clean[name] = TypeAdapter(hints[name]).validate_python(clean[name])
+            except ValidationError as error:
+                raise as_invalid_input(error, name) from None
+    return clean, names
+
+
+def filter_fields(given: Mapping[str, Any], *, redact: bool) -> tuple[dict[str, Any], list[str]]:
+    """Return fields without secrets, and what was redacted; their names are ours, so no value is judged by its field's.
+
+    Raises:
+        SecretRejected: they hold one, and `redact` is not chosen.
+    """
+    clean: dict[str, Any] = {}
+    names: list[str] = []
+    for where, value in given.items():
+        clean[where], found = without_secrets(value)
+        if found and not redact:
+            raise SecretRejected(where, found[0])
+        names += found
+    return clean, names
+
 
 MARK = "__tool__"
 

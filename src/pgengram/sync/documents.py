@@ -14,7 +14,7 @@ from pgengram.store.memory import statements as s
 from pgengram.store.sync import disputes, rows, state
 from pgengram.sync import memories
 from pgengram.sync.merging import Document, merged, with_changes
-from pgengram.transfer.ingestion.arrivals import arrival
+from pgengram.transfer.arrivals import arrival
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,15 +2,81 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Any, Final
 
 from pgengram.text.lexical.sounds import sounds_of_names
-from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.words import extra_terms, searched_text, speaker_terms
-from pgengram.text.similarity.normalising import content_hash
-from pgengram.text.turn_features import label_of, speaker_key_of, turn_features_of
+from pgengram.text.lexical.vocabulary import names_a_time
+from pgengram.text.lexical.words import QUESTION_MARKS, extra_terms, foreign_stems, searched_text, speaker_terms
+from pgengram.text.similarity.sameness import content_hash
+
+TIME: Final = 1  # names a time
+DIGIT: Final = 2
+CAPITAL: Final = 4  # a name inside a sentence
+ASKS: Final = 8  # holds a question
+ENDS_ASKING: Final = 16
+TURN: Final = 32  # belongs to a conversation that its caller named
+
+_LABEL = re.compile(r"([^\W\d_][\w'’-]{0,30}(?: [^\W\d_][\w'’.-]{0,30}){0,2}):\s")
+_OPENING = {"]": "[", ")": "("}
+
+
+def speaker_key_of(content: str, speaker: str | None, *, in_conversation: bool) -> str | None:
+    """Return who speaks, in lower case: the speaker, or in a conversation that its caller named the name that a line
+    begins with. Elsewhere such a line is a note ("Wifi: …").
+    """
+    if speaker:
+        return speaker.lower()
+    return label_of(content) if in_conversation else None
+
+
+def label_of(content: str) -> str | None:
+    """Return in lower case the one to three capitalised words that a line begins with before a colon, as in "Ann:
+    …".
+    """
+    found = _LABEL.match(content)
+    return found[1].lower() if found and all(word[0].isupper() for word in found[1].split()) else None
+
+
+def turn_features_of(content: str, *, is_said: bool, in_conversation: bool) -> int:
+    """Return the bits of a turn; 0 for a memory that nobody says and that belongs to no conversation."""
+    if not is_said and not in_conversation:
+        return 0
+    said = content
+    if found := _LABEL.match(said):
+        said = said[found.end() :]
+    said = _without_captions(said)
+    bits = {
+        TIME: names_a_time(said),
+        DIGIT: re.search(r"\d", said),
+        CAPITAL: _has_name(said),
+        ASKS: any(mark in said for mark in QUESTION_MARKS),
+        ENDS_ASKING: said.rstrip().endswith(QUESTION_MARKS),
+        TURN: in_conversation,
+    }
+    return sum(bit for bit, there in bits.items() if there)
+
+
+def _has_name(said: str) -> bool:
+    """Whether a word inside a sentence has a capital."""
+    return any(
+        word[:1].isupper() and word[1:2].islower() and (before[-1].islower() or before[-1] in ",;")
+        for before, word in pairwise(said.split())
+    )
+
+
+def _without_captions(said: str) -> str:
+    """Return what was said without the [captions] and (dates) that were added at its end."""
+    while (end := said.rstrip()) and end[-1] in _OPENING:
+        start = end.find(_OPENING[end[-1]], end.rfind(end[-1], 0, -1) + 1)
+        if start < 0 or not (shorter := end[:start].rstrip()):
+            break
+        said = shorter
+    return said
+
 
 IDENTITY: Final = frozenset({"content", "user", "project", "collection", "speaker", "occurred_at"})  # what is hashed
 MOMENTS: Final = frozenset(

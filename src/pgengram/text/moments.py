@@ -61,3 +61,8 @@ def exact(moment: datetime) -> str:
     """Return a moment to the minute in this machine's time, or the day alone where that is all that is known."""
     at = local_moment(moment)
     return day_in_words(at) if is_day(moment) else f"{day_in_words(at)}, {at:%H:%M}"
+
+
+def counted(number: int, one: str = "memory", several: str = "memories") -> str:
+    """Return a number with what is counted, in the singular or the plural."""
+    return f"{number:,} {one if number == 1 else several}"

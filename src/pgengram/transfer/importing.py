@@ -17,13 +17,12 @@ from pgengram.service.core import Core
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival, Known
 from pgengram.store.sync import state as sync_state
-from pgengram.transfer import gone
-from pgengram.transfer.ingestion.arrivals import arrival
-from pgengram.transfer.ingestion.batches import batches, one_by_one_if_needed, record_without_secrets
-from pgengram.transfer.ingestion.changed_memories import ChangedMemories, Pair
-from pgengram.transfer.ingestion.related_rows import RelatedRows
+from pgengram.transfer import report
+from pgengram.transfer.arrivals import arrival, batches, one_by_one_if_needed, record_without_secrets
+from pgengram.transfer.changed_memories import ChangedMemories, Pair
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import EDITED, OTHER_FORMS, Item, Left, Said, id_of, moment, of_another_form, uuid_of
+from pgengram.transfer.related_rows import RelatedRows
 from pgengram.transfer.report import Imported
 
 ALONE: Final = (
@@ -130,7 +129,7 @@ class _Import:
         """Note in the report which memories' notes are gone; they stay as they are."""
         if self._gone is not None:
             async with self._core.store.transaction() as tx:
-                self.report.gone = await gone.of_memories(tx, self._gone)
+                self.report.gone = await report.of_memories(tx, self._gone)
 
     # -- memories --------------------------------------------------------------------------------------------------
 

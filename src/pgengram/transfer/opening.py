@@ -10,12 +10,12 @@ from typing import Final, cast
 from uuid import UUID
 
 from pgengram.errors import InvalidInput, PgengramError
-from pgengram.transfer.gone import LIST, deleted_notes
 from pgengram.transfer.importers import LOOKED_AT, format_of, reader_of, recognised
 from pgengram.transfer.importers.rows import columns, guessed
 from pgengram.transfer.input.reading import NOTHING_IN_IT
 from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Item, Left, Said
+from pgengram.transfer.report import LIST, deleted_notes
 
 MOST_ITEMS: Final = 1_000  # read at once
 OF_ANOTHER: Final = "it is one of {system}'s files, which were not read; import them with --from {system}"

@@ -5,15 +5,16 @@ line comes to, for an import as for hooks.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, replace
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import File, Source
-from pgengram.transfer.records import NOBODY, Left, Said, mapping, moment, said_or_left
+from pgengram.transfer.records import NOBODY, Left, Said, as_json, mapping, moment, said_or_left
 from pgengram.transfer.wrappers import COMMAND, SHELL, said_by_person
 
 MAX_INPUT: Final = 500  # characters of what a tool was called with
@@ -175,3 +176,154 @@ def message_blocks(content: Any) -> list[Mapping[str, Any]]:
 
 def _short_input(given: Any) -> str:
     return (given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))[:MAX_INPUT]
+
+
+ON, BESIDE, TAKEN_BACK, APART = range(4)  # of what leads to the end, not, left, or in another tree
+
+
+def withdrawn(parents: Mapping[str, str | None], leaf: str, starts: Collection[str] | None = None) -> set[str]:
+    """Return the messages of branches that were left.
+
+    Args:
+        parents: of each message, the one before it; None for a beginning.
+        leaf: where the conversation ends; one of them.
+        starts: the messages with which a branch can begin; by default any. What branches off otherwise, such as the
+            answer of a second tool, belongs to the conversation.
+    """
+    chain = _up(parents, leaf, ())
+    before_all = parents[chain[-1]]
+    verdicts = dict.fromkeys(chain, ON)
+    for name in parents:
+        for one in reversed(_up(parents, name, verdicts)):
+            above = parents[one]
+            below = ON if above is not None and above == before_all else APART
+            verdict = verdicts.get(above, below) if above is not None else below
+            if verdict in (ON, BESIDE):
+                verdict = TAKEN_BACK if starts is None or one in starts else BESIDE
+            verdicts[one] = verdict
+    return {name for name, verdict in verdicts.items() if verdict == TAKEN_BACK}
+
+
+def trees(parents: Mapping[str, str | None]) -> dict[str, list[str]]:
+    """Return the messages of each tree by its first one, in their order."""
+    roots: dict[str, str] = {}
+    found: dict[str, list[str]] = {}
+    for name in parents:
+        path = _up(parents, name, roots)
+        above = parents.get(path[-1]) if path else None
+        root = roots[name] if not path else roots.get(above or "", path[-1])
+        roots |= dict.fromkeys(path, root)
+        found.setdefault(root, []).append(name)
+    return found
+
+
+def _up(parents: Mapping[str, str | None], name: str, known: Collection[str]) -> list[str]:
+    """Return a message and those above it, as far as none of them is known; a circle ends."""
+    path: dict[str, None] = {}
+    at: str | None = name
+    while at is not None and at in parents and at not in known and at not in path:
+        path[at] = None
+        at = parents[at]
+    return list(path)
+
+
+ALL_OF_IT: Final = (".*", "^.*$", "[\\s\\S]*", "(?s).*", "(?s)^.*$")  # patterns by which a canvas is written anew
+LITERAL: Final = re.compile(
+    r"(?:[^\\.^$*+?{}\[\]|()]|\\[^A-Za-z0-9])*"
+)  # what a pattern may have that stands for itself
+
+
+@dataclass(slots=True)
+class Work:
+    """A work: what it is called, its text so far, and the message that changed it last."""
+
+    title: str = ""
+    text: str = ""
+    changed_in: int = -1
+
+    def __str__(self) -> str:
+        return f"[{self.title}]\n{self.text}" if self.title else self.text
+
+
+@dataclass(slots=True)
+class Works:
+    """The works of one conversation.
+
+    Attributes:
+        changed: the names of those that each message made or changed.
+    """
+
+    changed: dict[int, list[str]] = field(default_factory=dict)
+    _by_name: dict[str, Work] = field(default_factory=dict)
+
+    def finished_in(self, number: int) -> dict[str, str]:
+        """Return the works that a message changed last, by their names."""
+        return {
+            name: str(work) for name, work in self._by_name.items() if work.changed_in == number and work.text.strip()
+        }
+
+    def outdated_in(self, number: int) -> list[str]:
+        """Return the names of works that a message changed and a later one changed again."""
+        return [name for name in dict.fromkeys(self.changed.get(number, ())) if name not in self.finished_in(number)]
+
+    def take(self, number: int, content: Any) -> None:
+        """Take in what the tools of a message of Claude.ai write: artifacts, files, and code that it ran."""
+        for block in message_blocks(content):
+            given = mapping(block.get("input"))
+            if block.get("type") != "tool_use":
+                continue
+            match block.get("name"):
+                case "artifacts":
+                    self._artifact(number, given)
+                case "create_file":
+                    name = str(given.get("path") or "")
+                    self._write(number, name, name.rpartition("/")[2], given.get("file_text"))
+                case "repl":
+                    self._write(number, f"{number} {block.get('id')}", "repl", given.get("code"))
+                case "str_replace" if str(given.get("path")) in self._by_name:
+                    self._replace(number, str(given["path"]), given)
+
+    def _artifact(self, number: int, given: Mapping[str, Any]) -> None:
+        name = str(given.get("id") or given.get("title") or "")
+        if given.get("command") == "update":
+            self._replace(number, name, given)
+        else:
+            self._write(number, name, str(given.get("title") or ""), given.get("content"))
+
+    def take_canvas(self, number: int, recipient: str, text: str) -> None:
+        """Take in what a message of ChatGPT writes into its canvas."""
+        command = recipient.removeprefix("canmore.")
+        given = mapping(as_json(text)) if recipient != command else {}
+        if command == "create_textdoc":
+            name = str(given.get("name") or "")
+            self._write(number, f"{number} {name}", name, given.get("content") or text)
+        elif command == "update_textdoc" and self._by_name:
+            name = next(reversed(self._by_name))
+            for change in message_blocks(given.get("updates")):
+                self._change(number, name, change)
+
+    def _write(self, number: int, name: str, title: str, text: Any) -> None:
+        if isinstance(text, str) and text:
+            work = self._by_name.setdefault(name, Work())
+            work.title, work.text, work.changed_in = title or work.title, text, number
+            self.changed.setdefault(number, []).append(name)
+
+    def _replace(self, number: int, name: str, given: Mapping[str, Any]) -> None:
+        """Put a text in the place of another; where that is not found, behind all, so that nothing is lost."""
+        work = self._by_name.setdefault(name, Work(str(given.get("title") or "")))
+        old, new = str(given.get("old_str") or ""), str(given.get("new_str") or "")
+        times = -1 if given.get("multiple") else 1
+        work.text = work.text.replace(old, new, times) if old and old in work.text else f"{work.text}\n{new}".strip()
+        work.changed_in = number
+        self.changed.setdefault(number, []).append(name)
+
+    def _change(self, number: int, name: str, change: Mapping[str, Any]) -> None:
+        """Put a text in the place of what a pattern finds. Of patterns only those that stand for themselves are looked
+        for: any other could take for ever.
+        """
+        pattern, new = str(change.get("pattern") or ""), str(change.get("replacement") or "")
+        if pattern in ALL_OF_IT:
+            self._write(number, name, "", new)
+        else:
+            old = re.sub(r"\\(.)", r"\1", pattern) if LITERAL.fullmatch(pattern) else ""
+            self._replace(number, name, {"old_str": old, "new_str": new, "multiple": change.get("multiple")})

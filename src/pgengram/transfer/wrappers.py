@@ -162,7 +162,7 @@ class _Block:
         for opens in self._opens.finditer(text, at, end):
             indented = not text[at : opens.start()].strip()
             closes = _end_of(text, opens)
-            if closes is None:
+            if closes is None or text[opens.start() - 1 : opens.start()] == "`":
                 continue
             inner = text[opens.end() : closes[0]]
             rest = text[closes[1] : text.find("\n", closes[1]) if "\n" in text[closes[1] :] else len(text)]

@@ -16,10 +16,10 @@ from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.cli.clients import jsonc, yaml_blocks
+from pgengram.cli.clients import file_edits
 from pgengram.cli.clients.client_configs import Client, Entry, client_form, is_ours, read_entry, secrets_of
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.runtime.system.files import rename
+from pgengram.runtime.files import rename
 
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change
@@ -40,7 +40,7 @@ def snippet(client: Client, name: str, entry: Entry) -> str:
     if client.form == "toml":
         return _toml_block(client, name, own)
     if client.form == "yaml":
-        return yaml_blocks.with_yaml_entry("", client.holder, name, own).rstrip("\n")
+        return file_edits.with_yaml_entry("", client.holder, name, own).rstrip("\n")
     return json.dumps({client.holder: {name: own}}, indent=2, ensure_ascii=False)
 
 
@@ -294,7 +294,7 @@ def _parsed(client: Client, path: Path, text: str) -> Any:
     try:
         if client.form == "toml":
             return tomllib.loads(text.removeprefix(BOM))
-        return jsonc.parse_jsonc(text) if client.form == "json" else yaml_blocks.parse_yaml(text)
+        return file_edits.parse_jsonc(text) if client.form == "json" else file_edits.parse_yaml(text)
     except InvalidInput as error:
         raise InvalidInput(f"{path} is not valid {client.form.upper()}: {error.message}.", BY_HAND) from None
     except tomllib.TOMLDecodeError as error:
@@ -335,16 +335,16 @@ def _text_after(client: Client, path: Path, text: str, name: str, value: Entry |
         mark = BOM if text.startswith(BOM) else ""
         return mark + _toml_edited(client, path, text.removeprefix(BOM), name, value)
     if client.form == "yaml":
-        after = yaml_blocks.without_yaml_entry(text, client.holder, name)
+        after = file_edits.without_yaml_entry(text, client.holder, name)
         return after if value is None else _with_block(client, path, after, name, value)
     if value is None:
-        return jsonc.without_entry(text, (client.holder, name))
-    return jsonc.with_entry(text, (client.holder, name), value)
+        return file_edits.without_entry(text, (client.holder, name))
+    return file_edits.with_entry(text, (client.holder, name), value)
 
 
 def _with_block(client: Client, path: Path, text: str, name: str, value: Entry) -> str:
     try:
-        return yaml_blocks.with_yaml_entry(text, client.holder, name, value)
+        return file_edits.with_yaml_entry(text, client.holder, name, value)
     except InvalidInput as error:
         raise InvalidInput(f"{path}: {error.message}.", BY_HAND) from None
 

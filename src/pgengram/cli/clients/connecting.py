@@ -13,9 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from pgengram import __version__
+from pgengram.cli.clients import client_configs, config_edits, hook_configs
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits, connection_record, hook_configs, hook_scripts
-from pgengram.cli.clients.handshake_check import Handshake, shake_hands
+from pgengram.cli.clients.mcp_client import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
@@ -174,8 +174,8 @@ def _connect_hooks(client: c.Client, hooks: str, *, yes: bool, as_json: bool) ->
     then = hook_configs.then(client.name)
     code = _apply_edits(client, edits, yes=yes, as_json=as_json, done=f"{done} {then}".rstrip())
     if not code:
-        if client.name in hook_scripts.FOLDERS:
-            hook_scripts.make_executable(edits)
+        if client.name in hook_configs.FOLDERS:
+            hook_configs.make_executable(edits)
         hook_configs.write_settings(client.name, settings)
     return code
 
@@ -190,7 +190,7 @@ def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bo
     ]
     code = _apply_edits(client, [edit], yes=yes, as_json=as_json, done="\n".join(lines))
     if not code:
-        connection_record.note_connected(Settings.from_environment(), client.name, path, name)
+        client_configs.note_connected(Settings.from_environment(), client.name, path, name)
     return code
 
 
@@ -255,7 +255,7 @@ def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, 
     path = chosen.path(folder)
     known_as = Settings.from_environment(), chosen.name, path, name
     if _ours_in(chosen, path) == []:  # somebody took it out, and now says so
-        connection_record.note_disconnected(*known_as)
+        client_configs.note_disconnected(*known_as)
     edit = config_edits.disconnecting_edit(chosen, path, name)  # refuses what cannot be done before anything is changed
     hooks = [] if folder is not None else hook_configs.disconnecting_hooks(chosen.name)
     if hooks:
@@ -268,7 +268,7 @@ def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, 
         edit = config_edits.disconnecting_edit(chosen, path, name)  # of the same file, with some clients
     code = _apply_edits(chosen, [edit], yes=yes, as_json=as_json, done=f"{chosen.title} is disconnected.")
     if not code:
-        connection_record.note_disconnected(*known_as)
+        client_configs.note_disconnected(*known_as)
     return code
 
 
@@ -387,7 +387,7 @@ def _lost() -> list[tuple[c.Client, Path, str]]:
     """Return the entries that were connected and are no longer there, but for those of projects that were removed."""
     return [
         (c.CLIENTS[client], path, name)
-        for client, path, name in connection_record.connections_made(Settings.from_environment())
+        for client, path, name in client_configs.connections_made(Settings.from_environment())
         if client in c.CLIENTS and path.parent.is_dir() and _ours_in(c.CLIENTS[client], path) == []
     ]
 

@@ -4,18 +4,101 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
-from pgengram.cli.clients import config_edits, hook_scripts, jsonc, mcp_client
+import platformdirs
+
+from pgengram.cli.clients import config_edits, file_edits, mcp_client
 from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.local.events import FORMS
-from pgengram.runtime.system import files
+from pgengram.runtime import files
 from pgengram.settings import Settings
+
+WINDOWS: Final = sys.platform == "win32"
+FOLDERS: Final = {"cline": "Cline/Hooks"}  # below the folder of documents
+EXECUTABLE: Final = 0o755
+MADE_BY: Final = "# Made by `pgengram connect {client} --hooks`; `pgengram disconnect {client}` takes it away."
+# Cline wants an answer whatever happens; the hook itself gives one as soon as it runs.
+ANSWER: Final = '{"cancel": false}'
+PLAIN: Final = re.compile(r"[\w.:/\\~+-]+")  # a word that no shell of Windows reads in another way, but for backslashes
+BOM: Final = "\ufeff"  # without which Windows PowerShell reads a script in the code page
+
+
+def connecting_scripts(client: str, words: list[str], *, recall: bool) -> list[Edit]:
+    """Return the edits that write our scripts, and take away those that are not wanted any more.
+
+    Args:
+        client: one of `FOLDERS`.
+        words: the command of our hook.
+        recall: whether only the events at which memories are brought are asked for.
+
+    Raises:
+        Conflict: somebody else has a script for one of the events.
+    """
+    form = FORMS[client]
+    wanted = _hook_script(client, words).encode()
+    edits = []
+    for event, kind in form.kinds.items():
+        path = _path(client, event)
+        before, text = config_edits.read_file(path)
+        if before is not None and not _is_our_script(text, client):
+            raise Conflict(
+                f"{path} is another program's script, and each event can have only one.",
+                f"Nothing was changed. Let it run `{shlex.join(words)}` with its standard input, too.",
+            )
+        edits.append(Edit(path, before, wanted if kind in form.listens or not recall else None, wholly_ours=True))
+    return edits
+
+
+def disconnecting_scripts(client: str) -> list[Edit]:
+    """Return the edits that take our scripts away; none where there are none."""
+    there = [(path, *config_edits.read_file(path)) for path in (_path(client, event) for event in FORMS[client].kinds)]
+    return [
+        Edit(path, before, None) for path, before, text in there if before is not None and _is_our_script(text, client)
+    ]
+
+
+def make_executable(edits: list[Edit]) -> None:
+    """Let the scripts that were written be run."""
+    for edit in edits:
+        if edit.after is not None:
+            edit.path.chmod(EXECUTABLE)
+
+
+def folder_of(client: str) -> Path:
+    """Return where the scripts of a client's user are; on Windows their documents may lie in OneDrive."""
+    documents = platformdirs.user_documents_path() if WINDOWS else Path.home() / "Documents"
+    return documents / FOLDERS[client]
+
+
+def _path(client: str, event: str) -> Path:
+    return folder_of(client) / (f"{event}.ps1" if WINDOWS else event)
+
+
+def _hook_script(client: str, words: list[str]) -> str:
+    """Return a script that runs our hook with its own standard input and output."""
+    made_by = MADE_BY.format(client=client)
+    if WINDOWS:
+        command = " ".join(map(_powershell_text, words))
+        return f"{BOM}{made_by}\n& {command}\nif (-not $?) {{ '{ANSWER}' }}\n"
+    return f"#!/bin/sh\n{made_by}\n{shlex.join(words)} || echo '{ANSWER}'\n"
+
+
+def _powershell_text(word: str) -> str:
+    quoted = "'" + re.sub("(['‘’‚‛])", r"\1\1", word) + "'"  # PowerShell takes all of these for quotes
+    return word if PLAIN.fullmatch(word) else quoted
+
+
+def _is_our_script(text: str, client: str) -> bool:
+    return "pgengram" in text and f" hook {client}" in text
+
 
 HOLDER: Final = "hooks"  # what all of them call it
 
@@ -86,7 +169,7 @@ def refuse_unsupported_hooks(client: str) -> None:
     Raises:
         InvalidInput: that is so.
     """
-    supported = (*HOOKS, *hook_scripts.FOLDERS)
+    supported = (*HOOKS, *FOLDERS)
     if client not in supported:
         raise InvalidInput(f"Hooks are not supported for {client}.", f"They are supported for {', '.join(supported)}.")
 
@@ -125,8 +208,8 @@ def connecting_hooks(client: str, settings: Settings, *, recall: bool) -> list[E
     """
     refuse_unsupported_hooks(client)
     words = _command(client, settings, recall=recall)
-    if client in hook_scripts.FOLDERS:
-        return hook_scripts.connecting_scripts(client, words, recall=recall)
+    if client in FOLDERS:
+        return connecting_scripts(client, words, recall=recall)
     hooks = HOOKS[client]
     before, text = config_edits.read_file(hooks.path)
     return [
@@ -140,8 +223,8 @@ def disconnecting_hooks(client: str) -> list[Edit]:
     Raises:
         InvalidInput: a file cannot be read.
     """
-    if client in hook_scripts.FOLDERS:
-        return hook_scripts.disconnecting_scripts(client)
+    if client in FOLDERS:
+        return disconnecting_scripts(client)
     edit = _disconnecting(client) if client in HOOKS else None
     return [edit] if edit else []
 
@@ -201,15 +284,15 @@ def _command_line(words: Sequence[str]) -> str:
     On Windows that is Git Bash, PowerShell or cmd: the first takes a backslash away, the second takes a quoted program
     for a text. All three run a path with slashes and without spaces, which its short form is.
     """
-    return " ".join(map(_for_any_shell, words)) if hook_scripts.WINDOWS else shlex.join(words)
+    return " ".join(map(_for_any_shell, words)) if WINDOWS else shlex.join(words)
 
 
 def _for_any_shell(word: str) -> str:
-    if not hook_scripts.PLAIN.fullmatch(word):
+    if not PLAIN.fullmatch(word):
         folder, _, name = word.rpartition("\\")
         word = f"{files.short_form(Path(folder))}\\{name}"  # the file may be written later
     slashed = word.replace("\\", "/")
-    return slashed if hook_scripts.PLAIN.fullmatch(word) else f'"{slashed}"'
+    return slashed if PLAIN.fullmatch(word) else f'"{slashed}"'
 
 
 def _with_hooks(hooks: Hooks, client: str, text: str, groups: Mapping[str, Mapping[str, Any]]) -> str:
@@ -232,13 +315,13 @@ def _without_hooks(hooks: Hooks, client: str, text: str) -> str:
         others = [one for one in groups if not _runs_our_hook(one, client)]
         if len(others) < len(groups):
             text = _with_others(text, event, others)
-    return text if _hook_groups(hooks, text) else jsonc.without_entry(text, (HOLDER,))
+    return text if _hook_groups(hooks, text) else file_edits.without_entry(text, (HOLDER,))
 
 
 def _with_others(text: str, event: str, others: Sequence[Any]) -> str:
     if others:
-        return jsonc.with_entry(text, (HOLDER, event), others)
-    return jsonc.without_entry(text, (HOLDER, event))
+        return file_edits.with_entry(text, (HOLDER, event), others)
+    return file_edits.without_entry(text, (HOLDER, event))
 
 
 def _would_be(
@@ -260,7 +343,7 @@ def _checked_edit(hooks: Hooks, before: bytes | None, after: str) -> Edit:
     Raises:
         Conflict: it would not.
     """
-    rest = [jsonc.parse_jsonc(text) for text in ((before or b"").decode(), after)]
+    rest = [file_edits.parse_jsonc(text) for text in ((before or b"").decode(), after)]
     for one in rest:
         one.pop(HOLDER, None)
     if rest[0] != rest[1] and (rest[0] or rest[1] != hooks.begins):
@@ -275,7 +358,7 @@ def _hook_groups(hooks: Hooks, text: str) -> dict[str, list[Any]]:
         InvalidInput: the file is not what it should be.
     """
     try:
-        whole = jsonc.parse_jsonc(text)
+        whole = file_edits.parse_jsonc(text)
     except InvalidInput as error:
         raise InvalidInput(f"{hooks.path} is not valid JSON: {error.message}.", BY_HAND) from None
     found = whole.get(HOLDER, {}) if isinstance(whole, dict) else None

@@ -23,8 +23,8 @@ from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.demo import load_corpus
 from pgengram.inputs import NewMemory, Question
-from pgengram.search import likeness
-from pgengram.search.results import cursors
+from pgengram.search import listing
+from pgengram.search.results.hits import Cursor
 from pgengram.service.manager import MemoryManager
 from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.maintenance import findings, namespaces
@@ -129,7 +129,7 @@ async def bench(
 
 async def _question_texts(manager: MemoryManager, calls: int) -> list[str]:
     """Return what questions are made from: the newest memories, or the demo's where nothing is remembered."""
-    newest = await manager.search(Question(limit=min(calls, 100)), cursors.Cursor(datetime.now(UTC)))
+    newest = await manager.search(Question(limit=min(calls, 100)), Cursor(datetime.now(UTC)))
     return [hit.content for hit in newest.found] or _demo()
 
 
@@ -150,13 +150,13 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, progr
     model, questions = await manager.current_model(), _questions(texts, calls)
 
     async def search(question: str) -> None:
-        await manager.search(Question(query=question), cursors.Cursor(datetime.now(UTC)))
+        await manager.search(Question(query=question), Cursor(datetime.now(UTC)))
 
     async def words(question: str) -> None:
-        await manager.search(Question(query=question, mode="text"), cursors.Cursor(datetime.now(UTC)))
+        await manager.search(Question(query=question, mode="text"), Cursor(datetime.now(UTC)))
 
     async def newest(_: str) -> None:
-        await manager.search(Question(), cursors.Cursor(datetime.now(UTC)))
+        await manager.search(Question(), Cursor(datetime.now(UTC)))
 
     async def nothing(_: str) -> None:
         async with manager.store.transaction() as tx:
@@ -177,7 +177,7 @@ async def _searching(manager: MemoryManager, texts: list[str], calls: int, progr
 
     async def vectors(_: str) -> None:
         async with manager.store.transaction() as tx:
-            await likeness.vectors_alone(tx, model, vector, exact=False)
+            await listing.vectors_alone(tx, model, vector, exact=False)
 
     found = await race({**runs, "embed": embed, "vectors": vectors}, questions, progress)
     floor_ms = found["embed"].ms + found["vectors"].ms

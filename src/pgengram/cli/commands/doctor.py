@@ -16,14 +16,14 @@ from rich.markup import escape
 
 from pgengram import __version__
 from pgengram.cli.clients.connecting import connected_clients
+from pgengram.cli.commands.stats import backups_row, rights_row
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
-from pgengram.cli.store.health import backups_row, rights_row
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
-from pgengram.postgres import minor_versions
-from pgengram.runtime.system import libraries
+from pgengram.postgres import programs
+from pgengram.runtime import process_setup
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.maintenance import namespaces
@@ -84,13 +84,13 @@ async def _findings(settings: Settings, *, repair: bool) -> AsyncIterator[Findin
     yield Finding(
         "Program", ok=True, seen=f"pgengram {__version__}, Python {platform.python_version()}, {platform.platform()}"
     )
-    if libraries.NEEDED:
-        lacking = ", ".join(libraries.missing_libraries())
+    if process_setup.NEEDED:
+        lacking = ", ".join(process_setup.missing_libraries())
         yield Finding(
             "Visual C++ runtime",
             ok=not lacking,
             seen=f"{lacking} cannot be loaded" if lacking else "installed",
-            repair=libraries.INSTALL if lacking else "",
+            repair=process_setup.INSTALL if lacking else "",
         )
     what = "Settings"
     manager = None
@@ -151,8 +151,8 @@ def _store_place(settings: Settings) -> str:
 def _age(settings: Settings, seen: str) -> Finding:
     """Say which fixes of PostgreSQL the server lacks, which is an embedded one or somebody's; a warning, no failure."""
     version = seen.removeprefix("PostgreSQL ").partition(",")[0]
-    repair = minor_versions.UPDATE[not settings.database_url] if minor_versions.missing_release(version) else ""
-    return Finding("Fixes", ok=True, seen=minor_versions.said(version), repair=repair)
+    repair = programs.UPDATE[not settings.database_url] if programs.missing_release(version) else ""
+    return Finding("Fixes", ok=True, seen=programs.said(version), repair=repair)
 
 
 def _row_level_security(manager: MemoryManager) -> Finding:

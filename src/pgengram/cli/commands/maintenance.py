@@ -10,8 +10,7 @@ from rich.padding import Padding
 from rich.text import Text
 
 from pgengram import fields as f
-from pgengram.cli.asking import ReadsFirst
-from pgengram.cli.options import AsJson, OfProject, Yes
+from pgengram.cli.options import AsJson, OfProject, ReadsFirst, Yes
 from pgengram.cli.output import in_cell, in_lines, rows_table
 from pgengram.cli.runtime import (
     FAILED,
@@ -33,8 +32,8 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.maintenance import Maintenance, Reviewed
 from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.service.toolsets.tidy_request import Action, Tidied
-from pgengram.text.counting import counted
-from pgengram.text.fencing import one_line
+from pgengram.text.markdown import one_line
+from pgengram.text.moments import counted
 from pgengram.views import cut
 
 ACTIONS: Final = ("apply", "archive", "prune", "merge")

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
+import os
+import sys
+import webbrowser
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -12,12 +16,23 @@ import typer
 
 from pgengram.cli.help import NAME_VALUE
 from pgengram.cli.options import AsJson
-from pgengram.cli.runtime import command, known_word, name_value, opened_manager, print_json, print_line, print_note
+from pgengram.cli.runtime import (
+    command,
+    known_word,
+    name_value,
+    opened_manager,
+    print_json,
+    print_line,
+    print_note,
+    say,
+)
 from pgengram.errors import InvalidInput
+from pgengram.runtime import hook_client
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
     from pgengram.mcp.http.oauth import Trust
+
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 ANY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - named in order to be told apart
@@ -103,7 +118,7 @@ async def serve(
     from pgengram.mcp.http.requests import Rules, SignIn
     from pgengram.mcp.http.server import serve_http
     from pgengram.mcp.http.sockets import bound, is_loopback
-    from pgengram.runtime import telemetry
+    from pgengram.runtime import logs
 
     local = is_loopback(host)
     if sign_in and (no_auth or not url):
@@ -121,7 +136,7 @@ async def serve(
         calls_per_minute=rate,
         patience_s=patience,
     )
-    telemetry.start_telemetry()
+    logs.start_telemetry()
     certificate = (certfile, keyfile) if certfile and keyfile else None
     announce = partial(_announce, naked=not local and certificate is None, as_json=as_json)
     await serve_http(Settings.from_environment(), rules, bound(host, port), certificate=certificate, announce=announce)
@@ -193,3 +208,61 @@ async def call(
         answer = await Arguments(offers[known_word(tool, offers, "tool")]).read(given).run()
     print_json(answer)
     return 0 if answer.ok else 1
+
+
+# Where windows can be; without one of them a browser would be one that takes the terminal.
+WINDOWS: Final = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+
+@command
+async def ui(
+    port: Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)] = 8822,
+    no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you
+    get a new link to it.
+
+    Other machines can't reach it. Other users and servers of this machine can, but see nothing without a link; whoever
+    opens the printed link first is signed in. `Sign-ins` in its settings shows and ends every sign-in.
+
+    Example: `pgengram ui --no-browser --port 8823`
+    """
+    from pgengram.ui.serving import serve_ui
+
+    opening: set[asyncio.Task[None]] = set()
+
+    async def open_(link: str) -> None:
+        windows = sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in WINDOWS)
+        if not windows or not await asyncio.to_thread(webbrowser.open, link):
+            print_note("No browser could be opened: open the link yourself.")
+
+    def announce(link: str, ran_before: bool) -> None:
+        if as_json:
+            print_line({"url": link})
+        else:
+            say(link)
+        end = "The server runs already." if ran_before else "Stop the server with Ctrl+C."
+        print_note(f"This link works once; the browser that opens it stays signed in. {end}")
+        if not no_browser:
+            opening.add(asyncio.create_task(open_(link)))
+
+    await serve_ui(Settings.from_environment(), port, announce)
+    await asyncio.gather(*opening)
+
+
+SettingsFile = Annotated[Path | None, typer.Option(help="File with the store's settings, written by `connect`.")]
+
+
+def hook(
+    client: Annotated[str, typer.Argument(help="The assistant, such as claude-code.")],
+    recall: Annotated[bool, typer.Option("--recall", help="Recall memories, but don't keep the conversation.")] = False,
+    settings: SettingsFile = None,
+) -> None:
+    """Reads an event as JSON from standard input and prints the answer for the assistant. The exit code is always 0, so
+    that the session continues; `hooks.log` in the data folder has the errors.
+
+    Example: `pgengram hook claude-code`
+    """
+    chosen = [*(["--recall"] if recall else []), *(["--settings", str(settings)] if settings else [])]
+    raise typer.Exit(hook_client.main([client, *chosen]))

@@ -6,9 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
-from pgengram.cli.asking import TerminalAsker
 from pgengram.cli.help import Commands
-from pgengram.cli.options import AsJson, Ids, Yes, project_named
+from pgengram.cli.options import AsJson, Ids, TerminalAsker, Yes, project_named
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
     FAILED,

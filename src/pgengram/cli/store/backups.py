@@ -23,7 +23,7 @@ from pgengram.store.recovery import archive, backup_schedule, restoring, upgradi
 from pgengram.store.recovery import backup as backing_up
 from pgengram.store.schema.migrate import newest_version
 from pgengram.store.schema.migration_process import migrate_apart
-from pgengram.text.counting import counted
+from pgengram.text.moments import counted
 
 
 @command

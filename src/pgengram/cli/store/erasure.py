@@ -12,8 +12,7 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from pgengram.cli.asking import TerminalAsker
-from pgengram.cli.options import AsJson
+from pgengram.cli.options import AsJson, TerminalAsker
 from pgengram.cli.output import rows_table
 from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import (
@@ -33,9 +32,8 @@ from pgengram.service.projects import Projects
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
-from pgengram.store.memory import deletion
-from pgengram.store.memory.bulk_changes import confirmations
-from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step
+from pgengram.store.memory import confirmations, deletion
+from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.store import Store
 from pgengram.sync import devices
 from pgengram.views import Answer, Shown

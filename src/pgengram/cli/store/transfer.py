@@ -32,13 +32,12 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
-from pgengram.cli.store.encryption import Lock, encryption_of, readable_file
-from pgengram.cli.store.gone_notes import Fate, settle
-from pgengram.cli.store.gone_notes import forget_command as forget_command
+from pgengram.cli.store.transfer_questions import Fate, Lock, encryption_of, readable_file, settle
+from pgengram.cli.store.transfer_questions import forget_command as forget_command
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
-from pgengram.text.counting import counted
+from pgengram.text.moments import counted
 from pgengram.transfer import SYSTEMS, TAKERS, export_notes, export_text, export_to, import_from
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import shape_of

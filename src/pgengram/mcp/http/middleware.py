@@ -41,7 +41,7 @@ from pgengram.mcp.http.requests import (
 )
 from pgengram.mcp.http.sign_in_door import SignInDoor
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
-from pgengram.mcp.sdk.frames import Refused, frame
+from pgengram.mcp.sdk_server import Refused, frame
 from pgengram.runtime.logs import trace
 from pgengram.sign_in.server import READ, WRITE
 from pgengram.store.clients import rates, tokens

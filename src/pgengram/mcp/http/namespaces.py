@@ -19,13 +19,12 @@ from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel import Server
 
 from pgengram.mcp.resources import Handlers
-from pgengram.mcp.sdk.server import FIXED, build_server
+from pgengram.mcp.sdk_server import FIXED, build_server
 from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress, ToolRegistry
 from pgengram.runtime.context import ACTOR, CITED_AT, client_named
-from pgengram.service.core import Core
+from pgengram.service.core import Core, Session
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
-from pgengram.service.session import Session
 from pgengram.service.spaces.access import Spaces, managers_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings

@@ -14,9 +14,9 @@ from collections import deque
 from collections.abc import Callable
 from typing import Final
 
-from pgengram.mcp.stdio.fds import StdioFds
 from pgengram.mcp.stdio.lines import Line, Lines
-from pgengram.runtime.system import loop
+from pgengram.mcp.stdio.watchdog import StdioFds
+from pgengram.runtime import process_setup
 
 CHUNK: Final = 2**16  # bytes; what a Linux pipe holds
 READ_AHEAD: Final = 64  # lines held before reading pauses
@@ -54,7 +54,7 @@ class Channel:
         self._emptied: asyncio.Future[None] | None = None
         self._unpaused.set()
         self._start_reading()
-        if not loop.WAITS_FOR_PIPES:
+        if not process_setup.WAITS_FOR_PIPES:
             self._tick()
 
     # Reading
@@ -83,7 +83,7 @@ class Channel:
 
     def _start_reading(self) -> None:
         try:
-            if loop.WAITS_FOR_PIPES:
+            if process_setup.WAITS_FOR_PIPES:
                 self._loop.add_reader(self._fds.read_fd, self._readable)
                 self._by_loop = True
         except (NotImplementedError, OSError, ValueError):

@@ -14,11 +14,9 @@ import select
 import socket
 import time
 
-from pgengram.mcp.stdio.fds import StdioFds
 from pgengram.mcp.stdio.first_server import OWN, FirstServer
-from pgengram.mcp.stdio.lines import Line, Oversized, line_too_long
-from pgengram.mcp.stdio.replay import ReplayState, parsed_object
-from pgengram.mcp.stdio.watchdog import ParentWatchdog
+from pgengram.mcp.stdio.lines import Line, Oversized, ReplayState, line_too_long, parsed_object
+from pgengram.mcp.stdio.watchdog import ParentWatchdog, StdioFds
 from pgengram.runtime import local_socket
 
 TYPE_CHECKING = False  # as in local_socket

@@ -17,19 +17,40 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pgengram.fields import Evidence
 from pgengram.search.asked import Asked, AskedWord
+from pgengram.search.features import weights
 from pgengram.search.results.hits import Hit, Match
-from pgengram.search.results.subject import is_about_listener
 from pgengram.search.succession import EVEN
 from pgengram.search.vector_index import MEMORIES_TO_TELL, UNRELATED
-from pgengram.search.weights import weights
+from pgengram.text.derived import speaker_key_of
+from pgengram.text.lexical.language import ENGLISH, clear_language, persons
 from pgengram.text.lexical.sounds import sounds_of_names
-from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import is_command
-from pgengram.text.lexical.words import words
-from pgengram.text.turn_features import speaker_key_of
+from pgengram.text.lexical.words import FIRST_LETTERS, beginning, sentences, words
 
 if TYPE_CHECKING:
     from pgengram.search.features import Numbers
+
+
+def is_about_listener(said: str, shared: Callable[[str], int]) -> bool:
+    """Tell whether a turn has more words for who is spoken to than for who says it.
+
+    Of its sentences those count that are nearest to the question, as in "I missed it. How was your race?". Where they
+    don't tell, the whole turn does; where that doesn't either, it is about who says it.
+
+    Args:
+        said: the turn.
+        shared: returns how many words a sentence has in common with the question.
+    """
+    parts = sentences(said) or [said]
+    in_common = [shared(one) for one in parts]
+    nearest = " ".join(one for one, count in zip(parts, in_common, strict=True) if count == max(in_common))
+    language = clear_language(said) or ENGLISH
+    for text in (nearest, said):
+        first, second = persons(text, language)
+        if first != second:
+            return second > first
+    return False
+
 
 JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
 TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns of one above those of others

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.inputs import Question, validated
-from pgengram.runtime.clock import here
-from pgengram.search.results import budget, cursors
-from pgengram.store.reading.names import alike
-from pgengram.store.reading.trust import untrusted
+from pgengram.runtime.context import here
+from pgengram.search.results import budget
+from pgengram.search.results.hits import Cursor
+from pgengram.store.reading.names import alike, untrusted
 from pgengram.text.lexical.vocabulary import is_small_talk
 from pgengram.text.lexical.words import words
 
@@ -33,7 +33,7 @@ async def first_trusted(core: Core, asked: dict[str, Any]) -> list[Hit]:
     before them, up to `PASSED_OVER`.
     """
     found: list[Hit] = []
-    place = cursors.Cursor(here())
+    place = Cursor(here())
     while len(found) < LOOKED_AT and place.offset < PASSED_OVER:
         question = validated(Question, {**asked, "limit": f.MAX_LIMIT if place.offset else LOOKED_AT})
         hits = (await core.search(question, place)).found
@@ -49,7 +49,7 @@ async def sure_about(core: Core, text: str, project: str | None) -> list[Hit]:
     if len(words(text)) < FEW_WORDS or is_small_talk(text):
         return []
     question = validated(Question, {"query": text, "limit": LOOKED_AT})
-    found = await core.search(question, cursors.Cursor(here()))
+    found = await core.search(question, Cursor(here()))
     if found.evidence != "strong":
         return []
     about = [hit for hit in found.found if concerns(core, hit, project=project or "")]

@@ -7,24 +7,28 @@ replaced only beside that.
 
 from __future__ import annotations
 
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import date, datetime
+from datetime import UTC, date, datetime, timedelta
 from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, Final
+from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.inputs import Question, validated
-from pgengram.runtime.clock import here
-from pgengram.search.results import cursors, upcoming
+from pgengram.runtime.context import here
+from pgengram.search import listing
 from pgengram.search.results.budget import recalled_line
-from pgengram.search.succession import NAMED
-from pgengram.search.times.dates import date_pattern
+from pgengram.search.results.hits import Cursor
+from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest, told_at
+from pgengram.search.times.dates import Period, TimeRead, date_pattern, times
 from pgengram.service.answers import contexts
-from pgengram.service.answers.due import due, window
-from pgengram.service.answers.successions import UNNAMED, Successors, successors
 from pgengram.store.reading.names import folded_name
-from pgengram.text.fencing import fenced, one_line
-from pgengram.text.similarity.normalising import folded
+from pgengram.text.lexical.vocabulary import announces_change
+from pgengram.text.markdown import fenced, one_line
+from pgengram.text.similarity.sameness import folded
+from pgengram.text.similarity.subject import same_subject
 from pgengram.views import cut, stated
 
 if TYPE_CHECKING:
@@ -33,6 +37,102 @@ if TYPE_CHECKING:
 
     from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
+
+
+AHEAD: Final = timedelta(days=14)
+A_DAY: Final = timedelta(days=1)
+LONGEST: Final = 1_000  # characters; a longer text is a log or a letter
+COMES_ROUND: Final = timedelta(days=366)  # a day that was so long past when it was told comes round, as birthdays do
+
+
+def window(now: datetime) -> Period:
+    """Return the days that are soon: today and the `AHEAD` after it, by the clock of who asks."""
+    start = now.replace(hour=0, minute=0, second=0, microsecond=0, tzinfo=UTC)
+    return Period(start, start + AHEAD + A_DAY)
+
+
+def due(hit: Hit, now: datetime) -> date | None:
+    """Return the first day within the window on which something that a memory tells of happens or ends; None where
+    nothing does.
+    """
+    soon = window(now)
+    days = [day for day in _days_of(hit, now, soon) if soon.start <= day < soon.end]
+    return min(days).date() if days else None
+
+
+def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
+    for name in ("occurred_at", "expires_at"):
+        if getattr(hit, name) is not None:
+            yield getattr(hit, name).astimezone(UTC)
+    if len(hit.content) > LONGEST:
+        return
+    later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
+    for one in times(hit.content, now):
+        absolute = one.period.sure and str(one.period) in later  # what counts from now is kept in a field
+        if absolute or not one.period.sure:
+            yield from _days_meant(hit, one, soon)
+
+
+def _days_meant(hit: Hit, one: TimeRead, soon: Period) -> Iterator[datetime]:
+    """Yield the first day of a period, and of a single day when it comes round next."""
+    start = one.period.start
+    if one.period.sure:
+        yield start
+    single = one.period.end - start <= A_DAY
+    past = hit.created_at - start > COMES_ROUND and hit.type != "episodic"
+    if single and (past or not one.period.sure):
+        for year in {soon.start.year, soon.end.year}:
+            if (start.month, start.day) != (2, 29):
+                yield start.replace(year=year)
+
+
+UNNAMED: Final = 0.0  # the evidence for what is only near enough to be shown beside an older memory
+Successors = dict[UUID, dict[UUID, float]]  # of each older memory those that may hold instead, with the evidence
+
+
+async def successors(core: Core, hits: Sequence[Hit]) -> Successors:
+    """Return for each of some memories those among them that may tell what holds instead, with the evidence, `UNNAMED`
+    where they share no words; nothing without an embedder.
+    """
+    model_id = core.model_key
+    if model_id is None or len(hits) < 2:
+        return {}
+    by_id = {hit.id: hit for hit in hits}
+    pairs = await core.store.read_transaction(lambda tx: listing.near(tx, list(by_id), model_id))
+    cosines: dict[UUID, dict[UUID, float]] = defaultdict(dict)
+    for pair in pairs:
+        cosines[pair["one"]][pair["other"]] = cosines[pair["other"]][pair["one"]] = pair["cosine"]
+    found: Successors = defaultdict(dict)
+    judged = []
+    for one, near in cosines.items():
+        for other, cosine in near.items():
+            newer, older = by_id[one], by_id[other]
+            if _is_later(newer, older):
+                judged.append(
+                    ((one, other), succeeds(newer.statement, older.statement, cosine, _crowding(cosines, one, other)))
+                )
+    for (new, old), evidence in surest(judged, HINTED):
+        found[old][new] = evidence if _same_subject(by_id[new], by_id[old]) else UNNAMED
+    return found
+
+
+def _is_later(newer: Hit, older: Hit) -> bool:
+    """Whether one was told so much later than the other that it may have changed, or later and as a change."""
+    told = told_at(vars(newer)) > told_at(vars(older))
+    return told and (may_have_changed(newer.statement, older.statement) or announces_change(newer.content))
+
+
+def _same_subject(newer: Hit, older: Hit) -> bool:
+    return same_subject(newer.content, older.content, " ".join(filter(None, newer.statement.scope)))
+
+
+def _crowding(cosines: Mapping[UUID, Mapping[UUID, float]], one: UUID, other: UUID) -> float:
+    """Return how near others are to the two."""
+    return (
+        sum(crowding(value for id_, value in cosines[a].items() if id_ != b) for a, b in ((one, other), (other, one)))
+        / 2
+    )
+
 
 EXCERPT: Final = 220  # characters of a memory; get_memories reads it whole
 NEWEST: Final = 2 * f.MAX_LIMIT  # memories, of which a small store has no more
@@ -90,13 +190,13 @@ async def _pool(
         for offset in range(0, NEWEST, f.MAX_LIMIT):
             scope: dict[str, Any] = {"project": project} if project and asked["sort"] == "relevance" else {}
             question = validated(Question, {**asked, **scope, "limit": f.MAX_LIMIT}).without_counting_hidden()
-            page = (await core.search(question, cursors.Cursor(now, offset))).found
+            page = (await core.search(question, Cursor(now, offset))).found
             found = {hit.id: hit for hit in page} | found
             if len(page) < f.MAX_LIMIT:
                 break
     soon = window(now)
     days = date_pattern(soon) or ""
-    ahead = await core.store.read_transaction(lambda tx: upcoming.soon(tx, soon.start, soon.end, days))
+    ahead = await core.store.read_transaction(lambda tx: listing.soon(tx, soon.start, soon.end, days))
     found = {hit.id: hit for hit in ahead} | found
     fit = [hit for hit in found.values() if contexts.concerns(core, hit, user=user, project=project)]
     if project and user is None:  # whose project it is not, their own matters have no place in it

@@ -8,14 +8,13 @@ from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.inputs import Question
-from pgengram.runtime.clock import here
-from pgengram.runtime.context import BRIEFLY
+from pgengram.runtime.context import BRIEFLY, here
 from pgengram.search import listing
 from pgengram.search.question import in_time
-from pgengram.search.results import budget, cursors
-from pgengram.search.results.fusion import question_parts
-from pgengram.search.results.hits import Hit, Hits
-from pgengram.service.answers import named, room, said, unmatched
+from pgengram.search.results import budget
+from pgengram.search.results.budget import question_parts
+from pgengram.search.results.hits import Cursor, Hit, Hits, next_cursor, parse_cursor, query_fingerprint
+from pgengram.service.answers import names_asked, room, said
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
@@ -40,9 +39,7 @@ NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_
 NOTHING: Final = Hits([], "list")
 
 
-async def found_page(
-    core: Core, question: Question, place: cursors.Cursor, mark: str, *, period: str | None = None
-) -> Found:
+async def found_page(core: Core, question: Question, place: Cursor, mark: str, *, period: str | None = None) -> Found:
     """Return a page of hits.
 
     Args:
@@ -69,7 +66,7 @@ async def found_page(
         results=views[: len(fitting)],
         in_detail=question.detail,
         search=hits.how,
-        next_cursor=cursors.next_cursor(place, mark, fitting, more=more),
+        next_cursor=next_cursor(place, mark, fitting, more=more),
         next_offset=place.offset + len(fitting) if more and hits.how != "list" else None,
         hidden=hits.hidden_by_reason or None,
         period=period,
@@ -82,7 +79,7 @@ async def found_page(
     )
 
 
-async def _hits(core: Core, question: Question, place: cursors.Cursor) -> tuple[Hits, int]:
+async def _hits(core: Core, question: Question, place: Cursor) -> tuple[Hits, int]:
     """Return the hits; of a question for all of something more of them, spread, and how many match besides."""
     ranked = not question.lists and question.mode == "auto"
     if not ranked or not any(asks_for_all(question_parts(text)[0][1]) for text in question.queries):
@@ -96,11 +93,9 @@ async def _hits(core: Core, question: Question, place: cursors.Cursor) -> tuple[
     return hits._replace(found=found[:most]), len(found[most:])
 
 
-async def _again(
-    core: Core, question: Question, place: cursors.Cursor, hits: Hits
-) -> tuple[Question, Hits, str | None]:
+async def _again(core: Core, question: Question, place: Cursor, hits: Hits) -> tuple[Question, Hits, str | None]:
     """Repeat a search that found nothing with names as they are stored, or say why there is nothing."""
-    if meant := await unmatched.retold(core.store, question):
+    if meant := await names_asked.retold(core.store, question):
         question, hits = meant, await core.search(meant, place)
     if hits.found or place.is_further:
         return question, hits, None
@@ -108,7 +103,7 @@ async def _again(
     async def find(other: Question) -> list[Hit]:
         return (await core.search(other, place)).found
 
-    return question, hits, await unmatched.reason(core.store, question, find)
+    return question, hits, await names_asked.reason(core.store, question, find)
 
 
 async def _names_read(core: Core, question: Question) -> dict[str, str] | None:
@@ -126,15 +121,15 @@ def _degraded(core: Core, hits: Hits) -> bool | None:
     return core.degraded or hits.how == "words" or damaged() or None
 
 
-def place_of(question: Question) -> tuple[cursors.Cursor, str]:
+def place_of(question: Question) -> tuple[Cursor, str]:
     """Return where the page of a question begins, and the question's fingerprint."""
-    mark = cursors.query_fingerprint(question)
+    mark = query_fingerprint(question)
     if question.cursor:
-        return cursors.parse_cursor(question.cursor, mark), mark
-    return cursors.Cursor(question.now or here(), question.offset), mark
+        return parse_cursor(question.cursor, mark), mark
+    return Cursor(question.now or here(), question.offset), mark
 
 
-async def count_answer(core: Core, question: Question, place: cursors.Cursor) -> Found:
+async def count_answer(core: Core, question: Question, place: Cursor) -> Found:
     """Count what the pages of the answer would hold together."""
     total, note = await _total(core, question), None
     if not total:
@@ -157,14 +152,14 @@ async def _total(core: Core, question: Question) -> int:
         mapped = await core.as_stored(question)
         return await core.store.read_transaction(lambda tx: listing.count_matches(tx, mapped))
     all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
-    return len((await core.search(all_of_them, cursors.Cursor(question.now or here()))).found)
+    return len((await core.search(all_of_them, Cursor(question.now or here()))).found)
 
 
 async def recall_context(
     core: Core, context: str, max_chars: int, *, user: str | None, project: str | None
 ) -> Recalled:
     """Return what is remembered about a task or a message, as one text within `max_chars`."""
-    place, hits, note = cursors.Cursor(here()), NOTHING, None
+    place, hits, note = Cursor(here()), NOTHING, None
     question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
     if words(context) and not is_small_talk(context):
         hits = await core.search(question, place)
@@ -173,7 +168,7 @@ async def recall_context(
     worth_it = budget.worth_recalling(hits.found)
     chosen = budget.select_for_context(worth_it, max_chars)
     if chosen:
-        also = await named.left_out(core, context, chosen, user=user, project=project)
+        also = await names_asked.left_out(core, context, chosen, user=user, project=project)
         chosen = budget.select_for_context([*chosen, *also], max_chars)
     if not note and worth_it and not chosen:
         note = BUDGET_TOO_SMALL

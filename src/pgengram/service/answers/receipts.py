@@ -9,10 +9,10 @@ from uuid import UUID
 from pgengram.ids import short
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, deletion
-from pgengram.store.memory.bulk_changes.plans import ChangePlan
 from pgengram.store.memory.memories import Draft
+from pgengram.store.memory.plans import ChangePlan
 from pgengram.store.memory.upsert import WriteResult
-from pgengram.text.counting import counted
+from pgengram.text.moments import counted
 from pgengram.views import (
     Forgotten,
     Updated,

@@ -7,13 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.inputs import Question
-from pgengram.runtime.clock import here
+from pgengram.runtime.context import here
 from pgengram.search.question import parse
 from pgengram.store.assistant import conversations
-from pgengram.text.counting import counted
-from pgengram.text.lexical.stems import FIRST_LETTERS, beginning
 from pgengram.text.lexical.vocabulary import lasting
-from pgengram.text.lexical.words import words
+from pgengram.text.lexical.words import FIRST_LETTERS, beginning, words
+from pgengram.text.moments import counted
 from pgengram.views import Shown
 
 if TYPE_CHECKING:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.runtime.clock import here
+from pgengram.runtime.context import here
 from pgengram.search.results import budget
 from pgengram.service.answers import contexts
 from pgengram.service.answers.digest import Line, digest, grouped
-from pgengram.text.fencing import fenced
-from pgengram.text.similarity.normalising import folded
+from pgengram.text.markdown import fenced
+from pgengram.text.similarity.sameness import folded
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

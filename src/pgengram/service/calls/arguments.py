@@ -18,10 +18,10 @@ from pydantic_core import ErrorDetails
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
 from pgengram.service.calls.coercion import Coercion
-from pgengram.service.calls.echoes import clipped
 from pgengram.service.calls.extras import (
     MAX_ARGUMENTS,
     MAX_PARTS,
+    clipped,
     meaningless,
     name_words,
     of_the_client,

@@ -18,8 +18,8 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
-from pgengram.runtime.clock import here
-from pgengram.service.calls.echoes import clipped, content_too_long
+from pgengram.runtime.context import here
+from pgengram.service.calls.extras import clamped, clipped, content_too_long, read_share
 from pgengram.service.calls.moments import (
     LONGEST_MOMENT,
     day_before,
@@ -28,7 +28,6 @@ from pgengram.service.calls.moments import (
     read_moment,
     tell_of_past_end,
 )
-from pgengram.service.calls.numbers import clamped, read_share
 from pgengram.service.calls.vocabulary import EVERYTHING, TARGETS, WORDS, WRAPPERS
 
 STORES: Final = "create_memory"  # by a caller, who may have mistaken a date; what is imported was so

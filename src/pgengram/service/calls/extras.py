@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
 
-from pgengram.service.calls.vocabulary import NAMES_OF_ID, TARGETS, WRAPPERS
-from pgengram.text.secrets.redaction import secrets_in
+from pgengram.errors import InvalidInput
+from pgengram.json_schema import Schema
+from pgengram.service.calls.vocabulary import EVERYTHING, LEVELS, NAMES_OF_ID, TARGETS, WRAPPERS
+from pgengram.text.secrets.redaction import redacted, secrets_in
 
 MAX_ARGUMENTS: Final = 100  # named in one object that is a request; the largest has 42
 MAX_PARTS: Final = (
@@ -142,3 +145,85 @@ def _differs_little(one: str, other: str, most: int) -> bool:
                 least = min(least, last[j - 2] + 1)
             row.append(least)
     return row[-1] <= most
+
+
+MAX_ECHO: Final = 64  # characters of a caller's own word in an answer
+PART: Final = 4_000  # characters of a content that is offered in parts
+
+
+def clipped(value: object) -> str:
+    """Return a caller's own word, fit for an answer: short, and without secrets."""
+    return redacted(str(value))[0][:MAX_ECHO].encode("utf-8", "replace").decode()
+
+
+def content_too_long(content: str, most: int) -> InvalidInput:
+    """Return the refusal of a content that is too long, with the call that stores it in parts."""
+    parts = [f"{clipped(part[:30]).strip()} … {clipped(part[-30:]).strip()}" for part in split(content, PART)]
+    items = json.dumps([{"content": part} for part in parts], ensure_ascii=False)
+    return InvalidInput(
+        f"content has {len(content):,} characters; one memory holds {most:,}.",
+        f"Nothing was stored. Better store each fact alone; to store all of it call create_memories(items={items}), "
+        "each part in full with the other fields of this call.",
+    )
+
+
+def split(text: str, most: int) -> list[str]:
+    """Return a text in parts of at most `most` characters, which end with a paragraph, a sentence or a word."""
+    parts = []
+    while len(text) > most:
+        head = text[:most]
+        end = max(head.rfind("\n\n"), head.rfind(". ") + 1, 0) or max(head.rfind(" "), 0) or most
+        parts.append(text[:end])
+        text = text[end:].lstrip()
+    return [*parts, text]
+
+
+OF_TEN: Final = 3  # from here on a number is one of ten; below it may as well be one of three or a slip
+_SHARE: Final = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%|(?:/|of|out of)\s*(\d+))?")
+
+
+def read_share(value: Any) -> float | None:
+    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not
+    sure.
+    """
+    if isinstance(value, str):
+        return _share_in_words(value.strip())
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return _share_of(value)
+
+
+def _share_in_words(value: str) -> float | None:
+    word = re.sub(r"[\s-]+", "_", value.lower())
+    if word in LEVELS:
+        return LEVELS[word]
+    if not (match := _SHARE.fullmatch(value)):
+        return None
+    number = float(match[1].replace(",", "."))
+    if not match[2]:
+        return _share_of(number)
+    whole = 100 if match[2] == "%" else int(match[3])
+    return round(number / whole, 6) if whole and whole >= number else None
+
+
+def _share_of(number: float) -> float | None:
+    if 0 <= number <= 1:
+        return number
+    if OF_TEN <= number <= 10:
+        return round(number / 10, 6)
+    return round(number / 100, 6) if 10 < number <= 100 else None
+
+
+def clamped(name: str, value: Any, node: Schema) -> int | None:
+    """Return a whole number within its bounds; what is below the least only where the least says nearly the same."""
+    if isinstance(value, str):
+        if "maximum" in node and value.strip().lower() in EVERYTHING | {"max"}:
+            return int(node["maximum"])
+        if not re.fullmatch(r"-?\d{1,12}", value.strip()):
+            return None
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or name == "expected_version":
+        return None
+    if value < node.get("minimum", value):
+        return int(node["minimum"]) if name in ("offset", "max_chars") else None
+    return min(value, int(node.get("maximum", value)))

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
-from pgengram.runtime.clock import here
+from pgengram.runtime.context import here
 from pgengram.search.times.dates import UNITS, WEEKDAYS, only_period
 
 LONGEST_MOMENT: Final = 100  # characters; to find a time in a longer text takes seconds

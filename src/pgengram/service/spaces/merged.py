@@ -14,10 +14,10 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pgengram.errors import InvalidInput, NoSuchSpace, NotFound, PgengramError
-from pgengram.runtime.clock import here
-from pgengram.search.results.cursors import BEGIN_AGAIN, NOT_OURS, query_fingerprint
+from pgengram.runtime.context import here
+from pgengram.search.results.hits import BEGIN_AGAIN, NOT_OURS, query_fingerprint
 from pgengram.service.answers.contexts import MAX_CHARS
-from pgengram.text.similarity.normalising import folded
+from pgengram.text.similarity.sameness import folded
 from pgengram.views import Found, Read, Recalled, Shown
 
 if TYPE_CHECKING:

@@ -16,17 +16,16 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotAllowed
 from pgengram.inputs import NewMemory
 from pgengram.service import confirming
-from pgengram.service.secret_filter import without_secrets_in
 from pgengram.service.spaces import personal
 from pgengram.service.spaces.access import Spaces
-from pgengram.service.tools import ADDS, READS, tool
+from pgengram.service.tools import ADDS, READS, tool, without_secrets_in
 from pgengram.store.connection.database import Role
 from pgengram.store.connection.translation import ONLY_READS
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.bulk_changes.plans import row_versions
+from pgengram.store.memory.plans import row_versions
 from pgengram.store.spaces import membership
-from pgengram.text.fencing import one_line
+from pgengram.text.markdown import one_line
 from pgengram.views import Answer, Shown
 
 if TYPE_CHECKING:

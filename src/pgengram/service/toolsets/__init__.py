@@ -19,7 +19,7 @@ CLASSES: Final[dict[str, tuple[str, str, tuple[str, ...]]]] = {
     "working": ("working", "Working", ()),
     "identity": ("identity", "Identity", ()),
     "hosts": ("hosts", "Hosts", ()),
-    "card": ("card", "Card", ()),
+    "card": ("hosts", "Card", ()),
 }
 
 

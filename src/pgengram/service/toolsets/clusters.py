@@ -19,7 +19,7 @@ from pgengram.service.toolsets import Toolset
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories
-from pgengram.text.fencing import one_line
+from pgengram.text.markdown import one_line
 from pgengram.views import Answer, Shown, as_text, cut, view_of
 
 MAX_KEYWORDS: Final = 32

@@ -9,15 +9,15 @@ from pydantic import Field, WithJsonSchema
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
-from pgengram.search import likeness
+from pgengram.search import listing
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets import Toolset
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import edges
 from pgengram.store.memory import memories
-from pgengram.text.counting import counted
-from pgengram.text.fencing import one_line
+from pgengram.text.markdown import one_line
+from pgengram.text.moments import counted
 from pgengram.views import Answer, Done, Shown, Unlisted, cut
 
 MAX_LINKS: Final = 50
@@ -147,7 +147,7 @@ async def _similar_memories(
     """Return the memories that are like the first ones and not reached anyway."""
     if model is None:
         return {}
-    found = await likeness.neighbours(tx, model, starts, above=ALIKE, limit=MAX_ALIKE + len(paths))
+    found = await listing.neighbours(tx, model, starts, above=ALIKE, limit=MAX_ALIKE + len(paths))
     return dict([one for one in found.items() if one[0] not in paths][:MAX_ALIKE])
 
 

@@ -12,8 +12,8 @@ from pgengram.inputs import Question
 from pgengram.runtime.context import CITED_AT
 from pgengram.service.tools import READS, tool
 from pgengram.service.toolsets import Toolset
-from pgengram.text.fencing import one_line
-from pgengram.views import cut
+from pgengram.text.markdown import one_line
+from pgengram.views import Read, cut
 
 MOST: Final = 10  # results of a search
 TITLE_CHARS: Final = 80
@@ -93,3 +93,30 @@ def _page_of(memory: dict[str, Any]) -> str:
     source = memory.get("source")
     named = isinstance(source, str) and source.startswith(("https://", "http://"))
     return str(source) if named else f"{CITED_AT.get()}{memory['id']}"
+
+
+class Card(Toolset):
+    """The tool whose answer is for a person."""
+
+    @tool(READS, title="Show memories")
+    async def show_memories(
+        self,
+        query: Annotated[str, f.Text, Field(max_length=f.MAX_QUERY, description="What they are about.")] = "",
+        ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=f.MAX_GET, description="Instead of a query.")] = [],  # noqa: B006
+    ) -> Read:
+        """Show memories to the user, who can correct or forget each in a card.
+
+        Use when the user asks what you know or remember; to look something up yourself: search_memories. Without a
+        query the newest. Error: NOT_FOUND.
+        """
+        if query and ids:
+            raise InvalidInput("Give a query or ids, not both.")
+        manager: Any = self.core
+        chosen = ids
+        if not ids:
+            found = await manager.search_memories(Question(query=query, limit=f.USUAL_LIMIT))
+            chosen = [hit["id"] for hit in found.results]
+        if not chosen:
+            return Read(memories=[], missing=[], note="Nothing is remembered about this.")
+        shown: Read = await manager.get_memories(chosen, touch=False)
+        return shown

@@ -14,8 +14,8 @@ from pgengram.service.tools import CHANGES, READS, tool
 from pgengram.service.toolsets import Toolset
 from pgengram.store.assistant import identity
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.text.fencing import one_line
-from pgengram.text.similarity.normalising import folded
+from pgengram.text.markdown import one_line
+from pgengram.text.similarity.sameness import folded
 from pgengram.views import Answer, Shown, as_text, cut, view_of
 
 MAX_EVIDENCE: Final = 50

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from datetime import timedelta
+from math import log
 from typing import Annotated, Any, Final
 
 from pydantic import AfterValidator, ConfigDict, Field, WithJsonSchema
@@ -14,15 +15,94 @@ from pgengram.runtime.context import BRIEFLY
 from pgengram.service import confirming
 from pgengram.service.conversations import Conversations
 from pgengram.service.tools import READS, REMOVES, tool
-from pgengram.service.toolsets import Toolset, counts
-from pgengram.service.toolsets.reviewing import FINDINGS, Finding, Review
+from pgengram.service.toolsets import Toolset
+from pgengram.service.toolsets.reviewing import FINDING_EXCERPT_CHARS, FINDINGS, Finding, Review
 from pgengram.service.toolsets.tidy_request import Action, Tidied, TidyRequest, checked_actions
+from pgengram.store.connection.database import Row
 from pgengram.store.maintenance import findings
-from pgengram.store.memory import duplicates
-from pgengram.store.memory.bulk_changes import confirmations
-from pgengram.store.memory.bulk_changes.plans import ChangePlan
+from pgengram.store.memory import confirmations, duplicates
+from pgengram.store.memory.plans import ChangePlan
 from pgengram.store.reading.names import names, unknown
-from pgengram.views import Answer, Shown
+from pgengram.text.markdown import one_line
+from pgengram.views import Answer, Shown, as_text, cut
+
+NAMED: Final = 50  # projects, providers and collections that are counted by name
+NONE_GIVEN: Final = "none given"
+
+
+def totals_view(counted: findings.Counted) -> Shown:
+    """Return how many memories there are in each state, and how much else."""
+    state = counted.by["state"]
+    return {
+        "memories": counted.sums["memories"],
+        **{name: state.get(name, 0) for name in ("active", "expired", "archived", "working")},
+        "forgotten": state.get("invalidated", 0),
+        **{name: counted.sums[name] for name in ("pinned", "embedded", "untagged", "accesses")},
+        "tags": counted.all_tags,
+        "relationships": counted.relationships,
+    }
+
+
+def counts(counted: findings.Counted, meant: Callable[[str], str]) -> Shown:
+    """Return the counts of active memories, by what callers know; histograms have all their bins.
+
+    Args:
+        counted: what was counted.
+        meant: returns the project that a name stands for.
+    """
+    by = counted.by | {"project": _alias_counts(counted.by["project"], meant)}
+    tenths = range(findings.IMPORTANCE_BINS)
+    return {
+        "by_type": dict(sorted(by["type"].items())),
+        "by_kind": dict(sorted(by["kind"].items())),
+        **{f"by_{name}": _most(by[name]) for name in ("project", "source_provider", "collection")},
+        "tags": counted.tags,
+        "importance": {f"{n / 10:.1f}–{(n + 1) / 10:.1f}": by["importance_bin"].get(n, 0) for n in tenths},
+        "age": _binned(by["age_bin"], [*findings.AGES.values(), findings.OLDEST]),
+        "length": _binned(by["length_bin"], [*findings.LENGTHS.values(), findings.LONGEST]),
+        "half_lives": [
+            {
+                "rate_per_day": rate,
+                "half_life_days": round(log(2) / rate, 1) if rate else None,
+                "memories": number,
+            }
+            for rate, number in sorted(counted.rates.items())
+        ],
+    }
+
+
+def _alias_counts(numbers: Mapping[Any, int], meant: Callable[[str], str]) -> dict[Any, int]:
+    """Return the counts of projects, those of their aliases among them."""
+    joined: dict[Any, int] = {}
+    for name, number in numbers.items():
+        one = name if name is None else meant(name)
+        joined[one] = joined.get(one, 0) + number
+    return joined
+
+
+def _most(numbers: Mapping[Any, int]) -> dict[str, int]:
+    """Return the largest counts, those without a value last."""
+    named = sorted(((name, n) for name, n in numbers.items() if name is not None), key=lambda one: (-one[1], one[0]))
+    return dict(named[:NAMED]) | ({NONE_GIVEN: numbers[None]} if None in numbers else {})
+
+
+def _binned(numbers: Mapping[int, int], names: Sequence[str]) -> dict[str, int]:
+    return {name: numbers.get(place, 0) for place, name in enumerate(names)}
+
+
+def example_of(row: Row, name: str) -> Shown:
+    """Return a memory as an example of what is counted, with the value it is one for."""
+    return {
+        "id": str(row["id"]),
+        "excerpt": cut(one_line(row["excerpt"]), FINDING_EXCERPT_CHARS),
+        name: as_text(row[name]),
+    }
+
+
+def percent(part: int, whole: int) -> float | None:
+    """Return a share in percent; None of nothing."""
+    return round(100 * part / whole, 1) if whole else None
+
 
 STALE_DAYS: Final = 180
 MAX_TAGS: Final = 500
@@ -94,13 +174,13 @@ class Maintenance(Toolset):
             lambda tx: findings.count_memories(tx, projects=projects, tags=tags)
         )
         tables = {
-            **counts.counts(counted, self.core.projects.names().meant),
-            "recent": [counts.example_of(row, "created_at") for row in counted.recent],
-            "most_accessed": [counts.example_of(row, "access_count") for row in counted.most_read],
+            **counts(counted, self.core.projects.names().meant),
+            "recent": [example_of(row, "created_at") for row in counted.recent],
+            "most_accessed": [example_of(row, "access_count") for row in counted.most_read],
             "vectors": {
                 **await self.core.models.state(),
                 "index": await self.core.index_state(),
-                "coverage_percent": counts.percent(counted.sums["embedded"], counted.sums["active"]),
+                "coverage_percent": percent(counted.sums["embedded"], counted.sums["active"]),
             },
             "conversations": await Conversations(self.core).state(),
             "database": {"namespace": self.core.settings.namespace, "bytes": counted.bytes} | self.core.store.health(),
@@ -108,7 +188,7 @@ class Maintenance(Toolset):
         if project and not counted.sums.get("memories"):
             known = await self.core.store.read_transaction(lambda tx: names(tx, "project"))
             tables["note"] = unknown("project", project, known)
-        return Statistics(totals=counts.totals_view(counted), **tables)
+        return Statistics(totals=totals_view(counted), **tables)
 
     # -- reviewing -------------------------------------------------------------------------------------------------
 

@@ -30,15 +30,15 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
-from pgengram.store.memory.bulk_changes.plans import Step
+from pgengram.store.memory.plans import Step
 from pgengram.store.sync import disputes
-from pgengram.text.fencing import one_line
+from pgengram.text.derived import TURN
 from pgengram.text.lexical.words import words
+from pgengram.text.markdown import one_line
 from pgengram.text.moments import day_in_words, local_moment
 from pgengram.text.similarity.differences import differences, on_other_days, overlap
 from pgengram.text.similarity.sameness import includes, said_otherwise
 from pgengram.text.similarity.subject import same_subject
-from pgengram.text.turn_features import TURN
 from pgengram.views import Shown, cut
 
 Finding = Literal[

@@ -17,13 +17,11 @@ from pgengram.runtime.context import ROOM
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service.calls.arguments import reader
 from pgengram.service.confirming import Kept
-from pgengram.service.core import Core
-from pgengram.service.session import Session
+from pgengram.service.core import Core, Session
 from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.connection.database import Transaction
-from pgengram.store.memory import memories
-from pgengram.store.memory.bulk_changes import selection
-from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step, fingerprint
+from pgengram.store.memory import confirmations, memories
+from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
 from pgengram.store.reading.synonyms import set_synonyms
 from pgengram.store.reading.synonyms import synonyms as all_synonyms
 from pgengram.views import Answer, Shown
@@ -196,7 +194,7 @@ async def _faded(
 ) -> tuple[list[Step], int]:
     """Return what archiving or pruning would take, and how many more there are."""
     bounds = USUAL[action].model_copy(update={name: value for name, value in chosen.items() if value is not None})
-    ids, found = await selection.faded(
+    ids, found = await confirmations.faded(
         tx,
         status="active" if action == "archive" else "archived",
         age=timedelta(days=bounds.older_than_days),
@@ -212,7 +210,7 @@ async def _retagged(
     tx: Transaction, meant: Mapping[str, str], projects: Sequence[str] | None
 ) -> tuple[list[Step], int]:
     """Return the memories that still have a tag which means another one, and how many more there are."""
-    used, found = await selection.tagged(tx, list(meant), projects=projects, limit=_at_once())
+    used, found = await confirmations.tagged(tx, list(meant), projects=projects, limit=_at_once())
     pairs = [f"{alias}={meant[alias]}" for alias in sorted({alias for tags in used.values() for alias in tags})]
     return [Step("retag", list(used), tags=pairs)] if used else [], found - len(used)
 

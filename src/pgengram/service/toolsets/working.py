@@ -19,8 +19,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
-from pgengram.text.lexical.stems import foreign_stems
-from pgengram.text.lexical.words import extra_terms
+from pgengram.text.lexical.words import extra_terms, foreign_stems
 from pgengram.views import Answer, Shown, memory_view, view_of
 
 LONGEST_S: Final = 7 * 86_400

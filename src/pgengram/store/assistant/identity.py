@@ -16,7 +16,7 @@ from pgengram.ids import uuid7
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.changes import merge_patch, same_json
-from pgengram.text.similarity.normalising import folded
+from pgengram.text.similarity.sameness import folded
 
 JSON_ASPECTS: Final = (
     "self_concept", "agency_beliefs", "purpose_framework", "group_identifications", "boundary_definitions",

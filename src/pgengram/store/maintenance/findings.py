@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema.visibility import HIDDEN_IDS, UNEXPIRED, VISIBLE
-from pgengram.text.turn_features import TURN
+from pgengram.text.derived import TURN
 
 AGES: Final = {1: "under a day", 7: "under a week", 30: "under a month", 90: "under 3 months", 365: "under a year"}
 LENGTHS: Final = {50: "under 50", 200: "under 200", 500: "under 500", 2_000: "under 2,000"}

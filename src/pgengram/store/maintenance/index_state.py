@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from math import isqrt
 from typing import Any, Final
 
 import psycopg
@@ -184,3 +185,29 @@ async def leftovers(connection: psycopg.AsyncConnection[Any]) -> list[tuple[str,
     """Return the indexes of vectors that are of no use, and for each whether it is valid."""
     async with connection.cursor(row_factory=tuple_row) as cursor:
         return await (await cursor.execute(FIND_LEFTOVERS)).fetchall()
+
+
+def lists_for(rows: int) -> int:
+    """Return how many lists ivfflat should have: sqrt(rows), the best balance of build time and latency measured."""
+    return max(1, isqrt(rows))
+
+
+def build_bytes(lists: int, dimensions: int) -> int:
+    """Return the memory that ivfflat must be allowed for finding its centres, in bytes; with less it refuses.
+
+    pgvector samples 50 vectors a list, and keeps of each a bound for every list (Elkan, "Using the triangle inequality
+    to accelerate k-means", ICML 2003).
+    """
+    samples, vector = max(10_000, 50 * lists), 2 * dimensions + 8
+    return samples * (vector + 4 * lists + 8) + lists * (2 * vector + 4 * dimensions + 4 * lists + 16)
+
+
+def most_lists(memory: int, dimensions: int) -> int:
+    """Return how many lists an index of vectors can have that is built with so many bytes of memory, a little to
+    spare.
+    """
+    low, high = 1, 32_768  # as many as pgvector can make
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if 1.02 * build_bytes(middle, dimensions) <= memory else (low, middle - 1)
+    return low

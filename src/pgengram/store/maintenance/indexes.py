@@ -19,15 +19,17 @@ from pgengram.store.connection.begin import PROBES, set_local
 from pgengram.store.connection.database import Database
 from pgengram.store.connection.server import has_citus
 from pgengram.store.connection.translation import our_errors
-from pgengram.store.maintenance.index_size import build_bytes, lists_for, most_lists
 from pgengram.store.maintenance.index_state import (
     AS_MAINTENANCE,
     FIRST_BUILD_ROWS,
     Build,
+    build_bytes,
     build_of,
     count_rows,
     index_name,
     leftovers,
+    lists_for,
+    most_lists,
 )
 
 log = logging.getLogger(__name__)

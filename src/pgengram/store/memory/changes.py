@@ -19,8 +19,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
-from pgengram.text.derived import IDENTITY, derived
-from pgengram.text.turn_features import TURN
+from pgengram.text.derived import IDENTITY, TURN, derived
 from pgengram.views import as_text
 
 BASE: Final = (

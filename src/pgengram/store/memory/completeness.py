@@ -25,10 +25,9 @@ from pgengram.store.connection.database import Database, Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
-from pgengram.text.counting import counted
-from pgengram.text.derived import IDENTITY, derived
-from pgengram.text.similarity.normalising import content_hash
-from pgengram.text.turn_features import TURN
+from pgengram.text.derived import IDENTITY, TURN, derived
+from pgengram.text.moments import counted
+from pgengram.text.similarity.sameness import content_hash
 
 BATCH: Final = 1_000  # memories looked at in one transaction
 AT_ONCE: Final = 32  # memories embedded together

@@ -21,8 +21,7 @@ from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.lexical.words import apart, extra_terms
 from pgengram.text.similarity.differences import differences, overlap
-from pgengram.text.similarity.normalising import folded
-from pgengram.text.similarity.sameness import OTHERWISE, said_otherwise
+from pgengram.text.similarity.sameness import OTHERWISE, folded, said_otherwise
 
 if TYPE_CHECKING:
     from numpy import float32

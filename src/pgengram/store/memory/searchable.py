@@ -13,8 +13,7 @@ from pgengram.errors import ModelSwitched
 from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import statements as s
-from pgengram.text.derived import derived
-from pgengram.text.turn_features import TURN
+from pgengram.text.derived import TURN, derived
 
 
 async def set_vectors(tx: Transaction, id_: UUID, parts: Passage, model_id: int | None) -> None:

@@ -16,7 +16,6 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.bulk_changes.plans import ChangePlan, Step
 from pgengram.store.memory.duplicates import (
     MAX_REPORTED,
     Model,
@@ -29,6 +28,7 @@ from pgengram.store.memory.duplicates import (
     unlike,
 )
 from pgengram.store.memory.memories import Draft, Outcome
+from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.similarity.sameness import includes
 

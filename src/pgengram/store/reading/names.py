@@ -8,11 +8,14 @@ from __future__ import annotations
 import re
 import time
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from typing import Final
+from uuid import UUID
 
-from pgengram.store.connection.database import Transaction
+from pgengram.runtime.context import PEOPLE
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.schema.visibility import VISIBLE
 from pgengram.store.store import Store
 
 COLUMNS: Final = ("user", "project", "collection")  # with an index by name
@@ -103,3 +106,130 @@ class NameBook:
             known = await self._store.read_transaction(lambda tx: names(tx, what))
             self._known[what] = (read_at, known)
         return known
+
+
+# Uses memories_by_project and conversations_pkey.
+COUNTED: Final = """
+SELECT name, sum(memories)::int AS memories, sum(conversations)::int AS conversations FROM (
+  SELECT m.project AS name, count(*) AS memories, 0 AS conversations FROM memories m
+  WHERE m.namespace_id = %(namespace_id)s AND m.project IS NOT NULL AND m.status = 'active' GROUP BY m.project
+  UNION ALL
+  SELECT c.project, 0, count(*) FROM conversations c
+  WHERE c.namespace_id = %(namespace_id)s AND c.project IS NOT NULL GROUP BY c.project
+) AS each GROUP BY name ORDER BY 2 DESC, 3 DESC, 1
+"""
+# Uses memories_by_project.
+MEMORIES: Final = """
+SELECT m.id FROM memories m
+WHERE m.namespace_id = %(namespace_id)s AND m.project = ANY(%(names)s::text[]) AND m.project <> %(new)s
+  AND m.status IN ('active', 'archived')
+ORDER BY m.id
+"""
+# Uses conversations_pkey and conversation_turns_pkey.
+MOVE_CONVERSATIONS: Final = """
+WITH turns AS (
+  UPDATE conversation_turns SET project = %(new)s
+  WHERE namespace_id = %(namespace_id)s AND project = ANY(%(names)s::text[])
+)
+UPDATE conversations SET project = %(new)s
+WHERE namespace_id = %(namespace_id)s AND project = ANY(%(names)s::text[]) AND project <> %(new)s
+"""
+
+
+async def stored_projects(tx: Transaction) -> list[Row]:
+    """Return the stored projects, each with how many memories and conversations it has, the largest first."""
+    return await tx.rows(COUNTED)
+
+
+async def memories_of(tx: Transaction, names: Sequence[str], new: str) -> list[UUID]:
+    """Return the memories of a project by its names that don't have its new name."""
+    return [row["id"] for row in await tx.rows(MEMORIES, {"names": [*names], "new": new})]
+
+
+async def move_conversations(tx: Transaction, names: Sequence[str], new: str) -> int:
+    """Give the conversations of a project its new name; return how many there were."""
+    return await tx.run(MOVE_CONVERSATIONS, {"names": [*names], "new": new})
+
+
+# Kinds of sources that say what strangers wrote; any with a web address is one, too, and a turn that a tool printed.
+STRANGERS: Final = (
+    "web", "webpage", "web page", "website", "page", "url", "link", "search", "tool", "tool output", "tool_output",
+    "mcp", "api", "email", "mail", "message", "issue", "comment", "document", "file", "pdf", "download", "rss", "feed",
+)  # fmt: skip
+# A memory is trusted as little as the least trusted of those that it replaces or was merged from, unless a person
+# confirmed or wrote what it says now. Uses memories_hidden,
+# memories_pkey and memory_history_pkey.
+UNTRUSTED: Final = """
+WITH RECURSIVE made_of AS (
+  SELECT id AS shown, id FROM unnest(%(ids)s::uuid[]) AS id
+  UNION
+  SELECT made_of.shown, m.id FROM made_of JOIN memories m
+  ON m.namespace_id = %(namespace_id)s AND m.status <> 'active' AND made_of.id = ANY(m.replaced_by)
+)
+SELECT DISTINCT made_of.shown AS id FROM made_of
+JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = made_of.id
+CROSS JOIN LATERAL jsonb_array_elements(coalesce(m.sources, '[]'::jsonb)) AS s
+WHERE (lower(s ->> 'kind') = ANY(%(strangers)s) OR s ->> 'ref' ~* '^(https?://|tool:)' OR s ->> 'label' ~* '^https?://')
+  AND NOT coalesce((
+    SELECT h.actor = ANY(%(people)s) FROM memory_history h
+    WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = made_of.shown
+      AND (h.operation = 'confirm' AND h.actor = ANY(%(people)s) OR h.changes ? 'content')
+    ORDER BY h.version DESC LIMIT 1), false)
+"""
+
+
+async def untrusted(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:
+    """Return those of the memories that strangers may have written, and that no person has confirmed."""
+    given = {"ids": list(ids), "strangers": list(STRANGERS), "people": list(PEOPLE)}
+    return {row["id"] for row in await tx.rows(UNTRUSTED, given)}
+
+
+# Uses memories_pkey, from its end: the newest ids first.
+IDS_BY_BEGINNING: Final = f"""
+SELECT m.id FROM memories m
+WHERE m.namespace_id = %(namespace_id)s AND m.id BETWEEN %(first)s AND %(last)s AND {VISIBLE}
+ORDER BY m.id DESC LIMIT %(limit)s
+"""
+
+# Uses memories_by_short_id.
+IDS_BY_END: Final = f"""
+SELECT m.id FROM memories m
+WHERE m.namespace_id = %(namespace_id)s AND m.short_id >= %(begun)s AND m.short_id < %(begun)s || 'g' AND {VISIBLE}
+ORDER BY m.id DESC LIMIT %(limit)s
+"""
+
+# Uses memory_tags_by_tag and memories_pkey; all tags are read, as those that are used most come first.
+TAGS: Final = f"""
+SELECT t.tag AS word FROM memory_tags t JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = t.memory_id
+WHERE t.namespace_id = %(namespace_id)s AND starts_with(t.tag, %(begun)s) AND {VISIBLE}
+GROUP BY t.tag ORDER BY count(*) DESC, t.tag LIMIT %(limit)s
+"""
+
+# Uses memories_by_project.
+PROJECTS: Final = f"""
+SELECT m.project AS word FROM memories m
+WHERE m.namespace_id = %(namespace_id)s AND m.project IS NOT NULL AND starts_with(lower(m.project), lower(%(begun)s)) AND {VISIBLE}
+GROUP BY m.project ORDER BY count(*) DESC, m.project LIMIT %(limit)s
+"""
+
+
+async def ids(tx: Transaction, begun: str, limit: int) -> list[str]:
+    """Return whole ids whose first digits, or the first of their last eight, are `begun`; the newest first."""
+    digits = begun.strip().lower().replace("-", "")
+    if not re.fullmatch(r"[0-9a-f]{0,32}", digits):
+        return []
+    bounds = {"first": UUID(digits.ljust(32, "0")), "last": UUID(digits.ljust(32, "f")), "limit": limit}
+    rows = await tx.rows(IDS_BY_BEGINNING, bounds)
+    if 0 < len(digits) <= 8:
+        rows += await tx.rows(IDS_BY_END, {"begun": digits, "limit": limit})
+    return list(dict.fromkeys(str(row["id"]) for row in rows))[:limit]
+
+
+async def tags_beginning(tx: Transaction, begun: str, limit: int) -> list[str]:
+    """Return the tags of visible memories that begin with `begun`, the most used first."""
+    return [row["word"] for row in await tx.rows(TAGS, {"begun": begun, "limit": limit})]
+
+
+async def projects(tx: Transaction, begun: str, limit: int) -> list[str]:
+    """Return the projects of visible memories that begin with `begun`, the most used first."""
+    return [row["word"] for row in await tx.rows(PROJECTS, {"begun": begun, "limit": limit})]

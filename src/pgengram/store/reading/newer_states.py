@@ -19,8 +19,7 @@ from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, searchable
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival, Known, add_rows, memory_records
-from pgengram.text.derived import IDENTITY, derived
-from pgengram.text.turn_features import TURN
+from pgengram.text.derived import IDENTITY, TURN, derived
 
 # Columns that say nothing of a memory's state, or follow from the others.
 KEPT: Final = frozenset({"namespace_id", "id", "short_id", "idempotency_key", "version", "created_at", "updated_at"})

@@ -12,7 +12,7 @@ from uuid import UUID
 
 import psycopg
 
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database
 from pgengram.store.maintenance import namespaces

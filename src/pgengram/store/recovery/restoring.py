@@ -14,10 +14,10 @@ from psycopg import sql
 from psycopg.conninfo import make_conninfo
 
 from pgengram.errors import Conflict, NotReady
-from pgengram.runtime.system.loop import event_loop
+from pgengram.runtime.process_setup import event_loop
 from pgengram.store.connection import locks
 from pgengram.store.maintenance import indexes
-from pgengram.store.recovery import archive, backup, deletion_log, dump_script
+from pgengram.store.recovery import archive, backup, deletion_log
 from pgengram.store.recovery.archive import Manifest
 from pgengram.store.recovery.backup import one
 from pgengram.store.schema import place
@@ -212,7 +212,7 @@ class _Replacement:
             self.server.execute(sql.SQL("GRANT {} ON DATABASE {} TO {}").format(sql.SQL(right), new, grantee))
 
 
-def _fill_tables(url: str, path: Path, manifest: Manifest, report: Report) -> dump_script.Loaded:
+def _fill_tables(url: str, path: Path, manifest: Manifest, report: Report) -> archive.Loaded:
     """Make the tables of the backup's version, put the rows in, and compare them."""
     if manifest.schema == newest_version():
         make_new(url)
@@ -230,7 +230,7 @@ def _fill_tables(url: str, path: Path, manifest: Manifest, report: Report) -> du
         for table in forced:  # nothing is copied into a table whose rows its owner may not see
             connection.execute(sql.SQL("ALTER TABLE {} NO FORCE ROW LEVEL SECURITY").format(table))
         with archive.opened(path) as (_, dump):
-            loaded = dump_script.load_dump(connection, dump, tables)
+            loaded = archive.load_dump(connection, dump, tables)
         report("Comparing every row")
         _compare(connection, manifest)
         for table, key, definition in keys:

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from pgengram.text.turn_features import TURN
+from pgengram.text.derived import TURN
 
 SPOKEN: Final = f"({{0}}.turn_features & {TURN} <> 0 OR {{0}}.speaker_key IS NOT NULL)"  # of a row of `memories`

@@ -13,9 +13,8 @@ from psycopg.types.json import Jsonb
 
 from pgengram.embedders.vectors import Passage
 from pgengram.store.connection.database import Transaction
-from pgengram.store.memory import changes, memories, merging
+from pgengram.store.memory import changes, memories, merging, plans
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.bulk_changes import plans
 from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Arrival, Table
 from pgengram.store.sync import state

@@ -207,3 +207,18 @@ def _without_foreign_words(sample: str, found: Sequence[Odds], not_ascii: int, e
 def _by_letters(word: str, letters: dict[str, Odds]) -> Odds:
     """Return the languages that letters of a word belong to, each once."""
     return {code: odds for letter in word if letter in letters for code, odds in letters[letter].items()}
+
+
+def persons(text: str, language: str) -> tuple[int, int]:
+    """Return how many words mean who says a text, and how many who is spoken to; 0 of an unknown language."""
+    of = language_data(language)
+    first, second = (_word_pattern(one, unspaced=of.unspaced) for one in (of.first_person, of.second_person))
+    return len(first.findall(text)), len(second.findall(text))
+
+
+@cache
+def _word_pattern(words: str, *, unspaced: bool) -> re.Pattern[str]:
+    if not words:
+        return re.compile(r"(?!)")
+    found = "|".join(map(re.escape, words.split()))
+    return re.compile(found if unspaced else rf"\b(?:{found})\b", re.IGNORECASE)

@@ -14,11 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from pgengram.runtime.system.files import sha256_of
+from pgengram.runtime.files import sha256_of
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import asking_words, clear_language, function_words
-from pgengram.text.lexical.stems import beginning, stem
-from pgengram.text.lexical.words import words
+from pgengram.text.lexical.words import beginning, stem, words
 
 log = logging.getLogger(__name__)
 

@@ -13,8 +13,7 @@ from typing import Final
 
 from pgengram.text.languages import LanguageData, entries, languages, phrases
 from pgengram.text.lexical.language import ENGLISH, function_words
-from pgengram.text.lexical.words import is_unspaced, words
-from pgengram.text.sentences import QUESTION_MARKS
+from pgengram.text.lexical.words import QUESTION_MARKS, is_unspaced, words
 
 SPELLINGS: Final = ("months", "weekdays", "seasons")  # an entry of these is a number, in each of its spellings
 DATES: Final = (*SPELLINGS, "today", "yesterday", "tomorrow")

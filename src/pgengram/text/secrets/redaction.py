@@ -18,7 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pgengram.text.secrets.broken_keys import Rewritten
+    from pgengram.text.secrets.rules import Rewritten
     from pgengram.text.secrets.shapes import Found, Pattern
 
 
@@ -31,7 +31,7 @@ def secrets_in(text: str) -> list[Found]:
     """Return the secrets in `text` by where they stand, in one piece or broken; of several that overlap the first and
     longest.
     """
-    from pgengram.text.secrets.broken_keys import without_invisible
+    from pgengram.text.secrets.rules import without_invisible
     from pgengram.text.secrets.shapes import SHORTEST_PASSWORD
 
     if len(text) < SHORTEST_PASSWORD * 2:
@@ -54,8 +54,7 @@ def _found_in(text: str) -> list[Found]:
 
 def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
     """Give the keys that were wrapped or split; each begins in a word that is not of letters alone."""
-    from pgengram.text.secrets.broken_keys import pieces_from, put_together
-    from pgengram.text.secrets.rules import prefixes_in
+    from pgengram.text.secrets.rules import pieces_from, prefixes_in, put_together
 
     end = 0
     for word in words:

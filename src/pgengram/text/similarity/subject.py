@@ -12,9 +12,8 @@ from functools import lru_cache
 from typing import Final
 
 from pgengram.text.lexical.language import ENGLISH, function_words, language_of
-from pgengram.text.lexical.stems import beginning
 from pgengram.text.lexical.vocabulary import announces_change, date_words, time_words
-from pgengram.text.lexical.words import words
+from pgengram.text.lexical.words import beginning, words
 from pgengram.text.similarity.differences import tokens, without_dates
 
 LEAST: Final = 0.4  # of the words of the text that has fewer

@@ -17,7 +17,7 @@ from pgengram.inputs import NewMemory
 from pgengram.service.calls.arguments import reader
 from pgengram.text.markdown import markdown_blocks
 from pgengram.text.notes import Note, named
-from pgengram.transfer.ingestion.arrivals import MOMENTS
+from pgengram.transfer.arrivals import MOMENTS
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import Item, Left, Read, edge, known_kind, memory, moment, tag_words, uuid_of

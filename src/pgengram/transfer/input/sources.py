@@ -18,7 +18,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, cast
 
 from pgengram.errors import InvalidInput
-from pgengram.transfer.input import zip_entries
+from pgengram.transfer.input import compression
 from pgengram.transfer.input.compression import (
     MOST_OF_A_MARK,
     compression_of,
@@ -137,7 +137,7 @@ class Source:
         plain = plain_name(PurePosixPath(legible(below)))
         try:
             if not path.resolve(strict=True).is_relative_to(root):
-                return File(plain, 0, zip_entries.LEADS_OUT, below)
+                return File(plain, 0, compression.LEADS_OUT, below)
             if not path.is_file():
                 return None
             stat_ = path.stat()
@@ -155,13 +155,13 @@ class Source:
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
         for number, entry in enumerate(entries):
-            name = zip_entries.entry_path(entry)
+            name = compression.entry_path(entry)
             path = PurePosixPath(name)
-            outside = zip_entries.leads_out(path.parts)
+            outside = compression.leads_out(path.parts)
             hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
             if not name.endswith("/") and (outside or not hidden):
-                reason = zip_entries.LEADS_OUT if outside else zip_entries.unreadable(entry)
-                yield File(plain_name(path), entry.file_size, reason, name, number, zip_entries.changed_at(entry))
+                reason = compression.LEADS_OUT if outside else compression.unreadable(entry)
+                yield File(plain_name(path), entry.file_size, reason, name, number, compression.changed_at(entry))
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 

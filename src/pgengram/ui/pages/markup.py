@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 from functools import cache
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from markupsafe import Markup
 
-from pgengram.text.fencing import one_line
+import pgengram
 from pgengram.text.lexical.language import function_words
 from pgengram.text.lexical.words import extra_terms, words
+from pgengram.text.markdown import one_line
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+
 
 EXCERPT: Final = 300  # characters of a hit
 LEAD: Final = 60  # of them before the first word that was looked for
@@ -132,3 +135,38 @@ def _english_stem(word: str) -> str:
     word = word.casefold().partition("'")[0].partition("’")[0]
     ending = next((one for one in ENDINGS if word.endswith(one) and len(word) - len(one) >= LEAST_STEM), "")
     return word.removesuffix(ending)
+
+
+FOLDERS: Final = ("how-to", "explanation", "reference")
+OTHERS: Final = frozenset({"how-forgetting-works", "glossary"})  # beside those of how-to
+PACKAGE: Final = Path(pgengram.__file__).parent
+LINK: Final = re.compile(
+    r'<a rel="noreferrer noopener" target="_blank" href="(?!https?:)([^"#]*)[^"]*">(.*?)</a>', re.DOTALL
+)
+
+
+def _guide_paths() -> dict[str, Path]:
+    """Return the guides by name: inside the installed package, or beside `src` in a checkout."""
+    home = next((one for one in (PACKAGE / "docs", PACKAGE.parents[1] / "docs") if one.is_dir()), None)
+    files = [] if home is None else [path for folder in FOLDERS for path in sorted((home / folder).glob("*.md"))]
+    return {path.stem: path for path in files if path.parent.name == "how-to" or path.stem in OTHERS}
+
+
+_FILES: Final = _guide_paths()
+
+
+def _guide_title(path: Path) -> str:
+    return path.read_text("utf-8").partition("\n")[0].removeprefix("# ")
+
+
+TITLES: Final = {name: _guide_title(path) for name, path in _FILES.items()}
+
+
+def text(name: str) -> Markup:
+    """Return a guide as HTML; links to other guides lead there, those to other pages of the documentation are text."""
+
+    def lead(link: re.Match[str]) -> str:
+        there = Path(link[1]).stem
+        return f'<a href="/help/{there}">{link[2]}</a>' if there in TITLES else link[2]
+
+    return Markup(LINK.sub(lead, markdown(_FILES[name].read_text("utf-8"))))  # noqa: S704

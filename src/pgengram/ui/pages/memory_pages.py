@@ -14,7 +14,7 @@ from starlette.responses import JSONResponse, Response
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication
-from pgengram.ui.view_data.editing import as_typed, change_asked, edited
+from pgengram.ui.view_data.changes import as_typed, change_asked, edited
 from pgengram.ui.view_data.query_values import (
     FIND_IT,
     memory_id,

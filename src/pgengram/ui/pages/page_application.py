@@ -23,13 +23,13 @@ from starlette.types import ASGIApp
 from pgengram import __version__
 from pgengram import fields as f
 from pgengram.errors import PgengramError
-from pgengram.service.toolsets.counts import NONE_GIVEN
 from pgengram.service.toolsets.graph import TOLD
+from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.text.moments import ago, day_in_words, exact
 from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
-from pgengram.ui.pages import guides, markup
+from pgengram.ui.pages import markup
 from pgengram.ui.session_guard import SessionGuard
 from pgengram.ui.sign_ins import Shut, SignIns
 from pgengram.ui.view_data.changes import Done
@@ -123,7 +123,7 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": guides.TITLES,
+            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.word_changes,
             "query": urlencode,

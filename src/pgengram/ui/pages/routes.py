@@ -8,11 +8,10 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pgengram.errors import NotFound
-from pgengram.ui.pages import guides
+from pgengram.ui.pages import markup
 from pgengram.ui.pages.conversation_pages import ConversationPages
 from pgengram.ui.pages.memory_pages import MemoryPages
-from pgengram.ui.pages.news_pages import NewsPages
-from pgengram.ui.pages.overview_pages import OverviewPages
+from pgengram.ui.pages.overview_pages import NewsPages, OverviewPages
 from pgengram.ui.pages.page_application import Page
 from pgengram.ui.pages.review_pages import ReviewPages
 from pgengram.ui.pages.settings_pages import SettingsPages
@@ -95,9 +94,9 @@ class Pages(MemoryPages, NewsPages, OverviewPages, ReviewPages, SettingsPages, C
     async def guide(self, request: Request) -> Response:
         """Show a guide."""
         name = request.path_params["name"]
-        if name not in guides.TITLES:
+        if name not in markup.TITLES:
             raise Absent("There is no guide of that name.", "The page Help lists them.")
-        return self._page("guide.html", here="/help", guide=name, text=guides.text(name))
+        return self._page("guide.html", here="/help", guide=name, text=markup.text(name))
 
     async def show_namespaces(self, _: Request) -> Response:
         """Show which namespaces there are."""

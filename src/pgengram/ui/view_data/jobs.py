@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar, cast
 
-from pgengram.errors import Conflict, PgengramError
+from pgengram.errors import Conflict, NotReady, PgengramError
 from pgengram.service.core import Core
+from pgengram.settings import Settings
+from pgengram.store.recovery import backup_schedule
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import import_from
 from pgengram.transfer.input.sources import Source
@@ -212,3 +214,125 @@ class Import:
         self.refuse_second()
         self.name, self.found, self.shape, self.job = "", None, None, Job()
         self.path.unlink(missing_ok=True)
+
+
+PATIENCE_S: Final = 0.08  # that a page waits; what is quick stands in it at once
+FRESH_S: Final = 10.0
+MAX_KEPT: Final = 64
+Answer = TypeVar("Answer")
+
+
+@dataclass(slots=True)
+class _Kept:
+    task: asyncio.Task[Any]
+    made_at: float | None = None
+    outdated: bool = False  # something was changed while it was made
+    before: _Kept | None = None  # stands in for it meanwhile
+
+
+class BackgroundCache:
+    """Answers by name: each is made once at a time and kept for some seconds."""
+
+    def __init__(self) -> None:
+        self._kept: dict[Hashable, _Kept] = {}
+
+    async def get(
+        self,
+        key: Hashable,
+        make: Callable[[], Awaitable[Answer]],
+        *,
+        fresh_s: float = FRESH_S,
+        stale_s: float = 0.0,
+        patience_s: float = PATIENCE_S,
+    ) -> Answer | None:
+        """Return the answer, or None while it is made.
+
+        Args:
+            key: its name; make: makes it.
+            fresh_s: how long it is good.
+            stale_s: how long it still stands in for the next one, while that is made.
+            patience_s: how long to wait for it.
+
+        Raises:
+            Exception: what `make` raised; the next call tries again.
+        """
+        before = self._kept.get(key)
+        age_s = 0.0 if before is None or before.made_at is None else time.monotonic() - before.made_at
+        if before is not None and age_s <= fresh_s:
+            kept = before
+        else:
+            kept = self._kept[key] = _Kept(asyncio.ensure_future(make()))
+            kept.before = before if age_s <= stale_s else None
+            self._let_go()
+        done, _ = await asyncio.wait({kept.task}, timeout=0 if kept.before else patience_s)
+        if not done:
+            return None if kept.before is None else cast("Answer", kept.before.task.result())
+        kept.before = None
+        if kept.outdated or kept.task.exception() is not None:
+            self._kept.pop(key, None)
+        elif kept.made_at is None:
+            kept.made_at = time.monotonic()
+        return cast("Answer", kept.task.result())
+
+    def forget(self) -> None:
+        """Make everything again when it is next asked for, as memories were changed."""
+        for key, kept in [*self._kept.items()]:
+            kept.outdated, kept.before = True, None
+            if kept.task.done():
+                del self._kept[key]
+
+    def _let_go(self) -> None:
+        for key in list(self._kept)[: max(0, len(self._kept) - MAX_KEPT)]:
+            if self._kept[key].task.done():
+                del self._kept[key]
+
+    async def close(self) -> None:
+        """Cancel what is being made."""
+        tasks = [kept.task for kept in self._kept.values()]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+class Backups:
+    """The backups of a store, and the one that somebody asked for.
+
+    Args:
+        settings: where the store and its data folder are.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self.job = Job()
+
+    def state(self) -> dict[str, Any]:
+        """Return when the newest backup was made, in seconds since 1970, how large it is, and how many are kept.
+
+        Raises:
+            NotReady: the backup that was asked for failed; once.
+        """
+        self.job.result()
+        folder = self._settings.data_path / "backups"
+        made = sorted(folder.glob(f"*{backup_schedule.SUFFIX}"), key=_made_at)
+        newest = made[-1].stat() if made else None
+        return {
+            "newest": newest and newest.st_mtime,
+            "bytes": newest and newest.st_size,
+            "folder": str(folder),
+            "kept": self._settings.backups_kept,
+            "running": self.job.running,
+        }
+
+    def begin(self) -> None:
+        """Begin to make one, unless that is under way."""
+        if not self.job.running:
+            self.job = Job()
+            self.job.task = asyncio.create_task(self._make(), name="backing up")
+
+    async def _make(self) -> None:
+        if problem := await backup_schedule.make_apart(self._settings):
+            raise NotReady("The backup failed.", problem)
+
+
+def _made_at(path: Path) -> float:
+    return path.stat().st_mtime

@@ -15,8 +15,7 @@ from pgengram.ids import BEFORE_ALL
 from pgengram.service.manager import MemoryManager
 from pgengram.store.reading import ui_queries
 from pgengram.ui.view_data import islands
-from pgengram.ui.view_data.background_cache import BackgroundCache
-from pgengram.ui.view_data.jobs import Absent
+from pgengram.ui.view_data.jobs import Absent, BackgroundCache
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray

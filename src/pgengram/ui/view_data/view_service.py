@@ -27,12 +27,10 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
 from pgengram.ui.view_data import drawing
-from pgengram.ui.view_data.background_cache import BackgroundCache
-from pgengram.ui.view_data.backups import Backups
 from pgengram.ui.view_data.changes import Changes, Done
-from pgengram.ui.view_data.jobs import Export, Import
+from pgengram.ui.view_data.drawing import NetworkView
+from pgengram.ui.view_data.jobs import BackgroundCache, Backups, Export, Import
 from pgengram.ui.view_data.map_view import MapView
-from pgengram.ui.view_data.network_view import NetworkView
 from pgengram.ui.view_data.query_values import PAIRED, filled, moment_of, turn_place, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, memory_view
 

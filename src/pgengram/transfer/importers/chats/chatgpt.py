@@ -10,12 +10,11 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
-from pgengram.transfer.branches import withdrawn
 from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import EDITED, Left, Read, Said, mapping, moment, said_or_left
-from pgengram.transfer.works import Works
+from pgengram.transfer.transcripts import Works, withdrawn
 
 CLIENT: Final = "chatgpt"
 THOUGHTS: Final = ("thoughts", "reasoning_recap")

@@ -14,14 +14,12 @@ from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
 from pgengram.text.notes import Note
-from pgengram.transfer.branches import withdrawn
 from pgengram.transfer.importers.markdown import facts
 from pgengram.transfer.input.json_records import Record
 from pgengram.transfer.input.reading import records_of
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Item, Left, Read, Said, mapping, memory, moment, said_or_left
-from pgengram.transfer.transcripts import done, message_blocks
-from pgengram.transfer.works import Works
+from pgengram.transfer.transcripts import Works, done, message_blocks, withdrawn
 
 SYSTEM: Final = "claude-ai"
 ROLES: Final = {"human": "user", "assistant": "assistant"}

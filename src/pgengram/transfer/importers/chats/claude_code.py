@@ -18,7 +18,6 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import Conversation
-from pgengram.transfer.branches import trees, withdrawn
 from pgengram.transfer.importers.markdown import document, facts
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of
@@ -36,6 +35,8 @@ from pgengram.transfer.transcripts import (
     entries_of,
     message_blocks,
     time_of,
+    trees,
+    withdrawn,
 )
 from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
 

@@ -1,0 +1,235 @@
+"""`pgengram pair` and `pgengram connection`: programs that sign in over HTTP, let in and ended."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from pgengram.cli.help import Commands
+from pgengram.cli.options import AsJson
+from pgengram.cli.output import plain_table
+from pgengram.cli.runtime import (
+    FAILED,
+    command,
+    confirm,
+    opened_store,
+    print_answer,
+    print_json,
+    print_note,
+    say,
+    screen,
+)
+from pgengram.errors import InvalidInput
+from pgengram.settings import Settings
+from pgengram.store.clients import tokens
+from pgengram.store.clients.connections import Connections
+from pgengram.store.clients.tokens import AccessToken
+from pgengram.store.spaces import membership, persons
+from pgengram.store.spaces.names import Right
+from pgengram.store.store import Store
+from pgengram.text.moments import ago
+
+connection = Commands("Show and end the connections of programs that signed in.")
+
+
+@command
+async def pair(
+    namespace: Annotated[str, typer.Option(help="Whose memories; by default PGENGRAM_NAMESPACE.")] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
+    as_json: AsJson = False,
+) -> None:
+    """Print a code that lets one program in, when you type it on the page that the program opened.
+
+    It is valid for ten minutes, once.
+
+    Example: `pgengram pair`
+    """
+    settings = Settings.from_environment()
+    async with opened_store(settings) as store:
+        code = await Connections(store).open_pairing(namespace or settings.namespace, may_write=not read_only)
+    if as_json:
+        print_json({"code": code, "namespace": namespace or settings.namespace, "read_only": read_only})
+        return
+    say(code)
+    print_note("Type it on the page that the program opened. It is valid for ten minutes, once.")
+
+
+@connection.command(name="list")
+@command
+async def list_connections(as_json: AsJson = False) -> None:
+    """List the programs that signed in, and what they may do.
+
+    Example: `pgengram connection list`
+    """
+    async with opened_store() as store:
+        rows = await Connections(store).listed()
+    if as_json:
+        print_json([_connection_dict(row) for row in rows])
+        return
+    if not rows:
+        say("No program has signed in.")
+        return
+    table = plain_table("id", "program", "answers go to", "namespace", "may", "last used", "state")
+    for row in rows:
+        used = row["last_used_at"] or row["rotated_at"] or row["created_at"]
+        state = "connected" if row["is_good"] else "ended" if row["revoked_at"] else "expired"
+        may = "read and write" if row["scope"] == "read-write" else "read"
+        table.add_row(row["id"], row["client_name"], row["redirect_host"], row["namespace"], may, ago(used), state)
+    screen.print(table)
+
+
+@connection.command("revoke")
+@command
+async def revoke_connections(
+    ids: Annotated[
+        list[str] | None, typer.Argument(metavar="ID…", help="As `pgengram connection list` shows them.")
+    ] = None,
+    every: Annotated[bool, typer.Option("--all", help="End all connections.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt of --all.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """End connections; the next request of such a program is refused.
+
+    Example: `pgengram connection revoke 4f90712c36b507b2`
+    """
+    if bool(ids) == every:
+        raise InvalidInput("Name the connections to end, or use --all.", "`pgengram connection list` shows the ids.")
+    async with opened_store() as store:
+        connections = Connections(store)
+        wanted = ids or [row["id"] for row in await connections.listed() if row["revoked_at"] is None]
+        if every and not confirm(f"End {len(wanted)} connections?", yes=yes):
+            return FAILED
+        ended = await connections.revoke(wanted)
+    print_answer(f"{ended} ended.", {"ended": ended}, as_json=as_json)
+    return 0
+
+
+@connection.command()
+@command
+async def log(
+    limit: Annotated[int, typer.Option(help="How many entries.", min=1, max=10_000)] = 50, as_json: AsJson = False
+) -> None:
+    """Show who was let in and who was not, the latest first.
+
+    It holds no tokens, codes or addresses, and a year of it is kept.
+
+    Example: `pgengram connection log --limit 20`
+    """
+    async with opened_store() as store:
+        rows = await Connections(store).events(limit)
+    if as_json:
+        print_json([_connection_dict(row) for row in rows])
+        return
+    table = plain_table("when", "what", "program", "answers go to", "namespace", "connection")
+    for row in rows:
+        words = row["event"].replace("_", " ")
+        hosts = (row["client_host"] or "", row["redirect_host"] or "")
+        table.add_row(ago(row["at"]), words, *hosts, row["namespace"] or "", row["grant_id"] or "")
+    screen.print(table)
+
+
+def _connection_dict(row: dict[str, Any]) -> dict[str, Any]:
+    return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+NAMED = ("id", "name", "namespace", "scope", "state")
+token = Commands("Manage tokens of clients that connect over HTTP.")
+
+
+@token.command()
+@command
+async def create(
+    name: Annotated[str, typer.Argument(help="Who it is for; the history shows this name.")],
+    namespace: Annotated[
+        str, typer.Option(help="The namespace it gives access to; by default PGENGRAM_NAMESPACE.")
+    ] = "",
+    read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
+    spaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
+        ),
+    ] = None,
+    days: Annotated[float | None, typer.Option(help="Days until it expires; by default never.", min=0)] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Create a token and show it once; only a hash of it is kept.
+
+    Example: `pgengram token create "Mara's laptop" --namespace mara --days 90`
+    """
+    settings = Settings.from_environment()
+    lifetime = None if days is None else timedelta(days=days)
+    scope: tokens.Scope = "read-only" if read_only else "read-write"
+    async with opened_store(settings) as store:
+        allowed = await _allowed(store, namespace or settings.namespace, spaces or [])
+        made, token = await tokens.create(store, name, namespace or settings.namespace, scope, lifetime, allowed)
+    if as_json:
+        print_json({"token": made, **_token_dict(token)})
+        return
+    say(made)
+    until = "until it is revoked" if token.expires_at is None else f"until {token.expires_at:%Y-%m-%d %H:%M} UTC"
+    print_note(f"This is shown once. Valid {until}, {token.scope}, for the namespace {token.namespace}.")
+
+
+@token.command(name="list")
+@command
+async def list_tokens(as_json: AsJson = False) -> None:
+    """List all tokens, including revoked ones, without their secrets.
+
+    Example: `pgengram token list --json`
+    """
+    async with opened_store() as store:
+        found = [_token_dict(one) for one in await tokens.list_all(store)]
+    if as_json:
+        print_json({"tokens": found})
+        return
+    if not found:
+        say("There are no tokens yet. Create one with `pgengram token create NAME`.")
+        return
+    table = plain_table("", "id", "name", "namespace", "scope", "state", "created", "expires", "last used")
+    for one in found:
+        moments = (
+            ago(datetime.fromisoformat(one[key])) if one[key] else "–"
+            for key in ("created_at", "expires_at", "last_used_at")
+        )
+        table.add_row(*map(Text, (*(one[key] for key in NAMED), *moments)))
+    screen.print(table)
+
+
+@token.command("revoke")
+@command
+async def revoke_token(
+    id: Annotated[str, typer.Argument(help="Its id from `pgengram token list`.")], as_json: AsJson = False
+) -> None:
+    """Revoke a token permanently. It stops working at once.
+
+    Example: `pgengram token revoke 4f0c2a9be1d3`
+    """
+    async with opened_store() as store:
+        revoked = await tokens.revoke(store, id)
+    print_answer(f"{revoked.name} is revoked.", _token_dict(revoked), as_json=as_json)
+
+
+async def _allowed(store: Store, namespace: str, given: list[str]) -> dict[int, Right]:
+    """Return the spaces that were named, by key; all of them the person's whose namespace it is.
+
+    Raises:
+        InvalidInput: nobody has that namespace.
+        NoSuchSpace: the person is not in one of them.
+    """
+    if not given:
+        return {}
+    person = await persons.expect_of_namespace(store, namespace)
+    named = replace(Settings(), spaces=",".join(given)).spaces_named
+    return {(await membership.of_name(store, person, name)).id: right for name, right in named.items()}
+
+
+def _token_dict(token: AccessToken) -> dict[str, Any]:
+    moments = {name: getattr(token, name) for name in ("created_at", "expires_at", "last_used_at", "revoked_at")}
+    return {name: getattr(token, name) for name in NAMED} | {
+        name: at and at.isoformat(timespec="seconds") for name, at in moments.items()
+    }

@@ -1,1 +1,0 @@
-"""Commands about single memories, conversations and projects."""

@@ -1,1 +1,0 @@
-"""What differs between operating systems: streams, files, processes, loop, memory, libraries."""

@@ -1,0 +1,177 @@
+"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is cooked
+for both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from pgengram.inputs import Question, validated
+from pgengram.runtime.context import here
+from pgengram.search.results.hits import Cursor, Hit
+from pgengram.service.answers import contexts, standing
+from pgengram.store.connection.database import Transaction
+from pgengram.store.reading.names import alike, names, unknown
+from pgengram.store.store import Store
+from pgengram.text.languages import language_data
+from pgengram.text.lexical.language import function_words, language_of
+from pgengram.text.lexical.words import words
+from pgengram.text.similarity.differences import new_names
+from pgengram.views import EMPTY
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from pgengram.search.results.hits import Hit
+    from pgengram.service.core import Core
+
+
+MOST_NAMES: Final = 4
+OF_EACH: Final = 3  # memories
+LONGEST: Final = 400  # characters; a longer message is no question about a few
+
+
+async def left_out(
+    core: Core, context: str, chosen: Sequence[Hit], *, user: str | None, project: str | None
+) -> list[Hit]:
+    """Return what is missing beside those `chosen` of the people in a message, and of the user it is for: limits such
+    as allergies of each, and anything of those whom none of them is of.
+    """
+    if len(context) > LONGEST or not (names := _names(context, user)):
+        return []
+    limits = await standing.harmful_if_forgotten(core)
+    looked_up = set(_doubtless_unknown(context, names, chosen))
+    taken = {hit.id for hit in chosen}
+    found: list[Hit] = []
+    for name in names:
+        theirs = [hit for hit in limits if _is_about(hit, name)]
+        if name in looked_up:
+            asked = validated(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
+            hits = (await core.search(asked.without_counting_hidden(), Cursor(here()))).found
+            theirs += [hit for hit in hits if _speaks_of(hit, name)]
+        new = {hit.id: hit for hit in theirs if hit.id not in taken}
+        # Those of a person who is named count for whoever asks about them.
+        whose = {id_: hit.user if hit.user and _is_about(hit, name) else user for id_, hit in new.items()}
+        found += [hit for hit in new.values() if contexts.concerns(core, hit, user=whose[hit.id], project=project)][
+            :OF_EACH
+        ]
+        taken |= {hit.id for hit in found}
+    return await contexts.trusted(core, found)
+
+
+def _names(context: str, user: str | None) -> list[str]:
+    """Return the user, and the names in a message in their order; where nouns have capitals, these among them."""
+    names = new_names(context, "")
+    given = [word for word in map(_plain, words(context)) if word in names]
+    return [*dict.fromkeys([*([user] if user else []), *given])]
+
+
+def _doubtless_unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]) -> list[str]:
+    """Return the names that no chosen memory is of, without common words that have a capital for another reason."""
+    language = language_of(context).code
+    common, begins = function_words(language), _plain(words(context)[0])
+    doubted = common if language_data(language).nouns_have_capitals else common & {begins}
+    return [name for name in names if name not in doubted and not any(_is_about(hit, name) for hit in chosen)][
+        :MOST_NAMES
+    ]
+
+
+def _speaks_of(hit: Hit, name: str) -> bool:
+    return _has(f"{hit.content} {hit.user or ''}", name)
+
+
+def _is_about(hit: Hit, name: str) -> bool:
+    """Whether a memory is of a person who is named; where it is nobody's in particular, whether it speaks of them."""
+    return _has(hit.user or hit.content, name)
+
+
+def _has(text: str, name: str) -> bool:
+    """Whether a text has each word of a name, perhaps as a genitive."""
+    its = {_plain(word) for word in words(text)}
+    return all(its & {part, f"{part}s", part.removesuffix("s")} for part in map(_plain, words(name)))
+
+
+def _plain(word: str) -> str:
+    return word.casefold().removesuffix("'s").removesuffix("’s")
+
+
+NAMED: Final = ("user", "project", "collection", "speaker", "tags")
+# Arguments of a search that narrow nothing down.
+STEERING: Final = frozenset(
+    {
+        "query",
+        "further_queries",
+        "mode",
+        "sort",
+        "limit",
+        "offset",
+        "cursor",
+        "max_chars",
+        "detail",
+        "count_only",
+        "now",
+    }
+    | {"embedding", "include", "tags_match"}
+)
+NARROWING: Final = (*NAMED, *(name for name in Question.model_fields if name not in STEERING.union(NAMED)))
+Find = Callable[[Question], Awaitable[list[Hit]]]
+
+
+async def retold(store: Store, question: Question) -> Question | None:
+    """Return a search that found nothing with its names as they are stored; None when that changes nothing."""
+    if not (named := _given(question)):
+        return None
+    changes = await store.read_transaction(lambda tx: _changed_filters(tx, named, question))
+    return question.model_copy(update=changes) if changes else None
+
+
+async def reason(store: Store, question: Question, find: Find) -> str | None:
+    """Say why a search found nothing: which names are unknown, and how many hits there are without each filter."""
+    if not (given := _given(question, NARROWING)):
+        return None
+    named = _given(question)
+    notes = await store.read_transaction(lambda tx: _unknown_name(tx, named, question)) if named else []
+    ways = [[what] for what in given] + ([given] if len(given) > 1 else [])
+    for left_out in ways:
+        without = {what: Question.model_fields[what].default for what in left_out}
+        if found := await find(question.model_copy(update=without)):
+            more = " or more" if len(found) == question.limit else ""
+            notes.append(f"Without {', '.join(left_out)}: {len(found)}{more} found{_best(found, left_out)}.")
+    return " ".join(notes) or None
+
+
+async def _changed_filters(tx: Transaction, named: list[str], question: Question) -> dict[str, Any]:
+    changes: dict[str, Any] = {}
+    for what in named:
+        known = await names(tx, what)
+        stored = [next(iter(alike(one, known)), one) for one in _values(question, what)]
+        if stored != _values(question, what):
+            changes[what] = stored if what == "tags" else stored[0]
+    return changes
+
+
+async def _unknown_name(tx: Transaction, named: list[str], question: Question) -> list[str]:
+    known = {what: await names(tx, what) for what in named}
+    said = (
+        unknown(what, one, known[what])
+        for what in named
+        for one in _values(question, what)
+        if not alike(one, known[what])
+    )
+    return list(dict.fromkeys(said))
+
+
+def _best(found: list[Hit], left_out: list[str]) -> str:
+    """Say how similar the nearest of some hits is, where a least similarity was left out."""
+    nearest = max((hit.match.similarity or 0.0 for hit in found if hit.match), default=0.0)
+    return f", the nearest with similarity {nearest:.2f}" if nearest and "min_similarity" in left_out else ""
+
+
+def _given(question: Question, names_of: tuple[str, ...] = NAMED) -> list[str]:
+    return [what for what in names_of if getattr(question, what) not in (*EMPTY, Question.model_fields[what].default)]
+
+
+def _values(question: Question, what: str) -> list[str]:
+    value = getattr(question, what)
+    return value if isinstance(value, list) else [value]
