@@ -46,8 +46,7 @@ from pgengram.embedders.vectors import Passage
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking
-from pgengram.search.asked import Asked
-from pgengram.search.filters import WITH_ACTIVATION, scope_of
+from pgengram.search.filters import WITH_ACTIVATION, Asked, scope_of
 from pgengram.search.listing import vectors_alone
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse

@@ -89,7 +89,9 @@ def arguments(binding: ToolBinding) -> dict[str, str]:
     schema = binding.input_schema
     return {
         name: item(
-            f"`{name}`", (typed(one), default(name, one, schema.get("required", []))), one.get("description", "")
+            f"`{name}`",
+            (typed(one).removeprefix("string").removeprefix(", "), default(name, one, schema.get("required", []))),
+            one.get("description", ""),
         )
         for name, one in schema.get("properties", {}).items()
     }
@@ -101,7 +103,7 @@ def tools() -> Iterator[str]:
         for group in TOOLSETS
     }
     common = said_often(row for group in bound.values() for one in group for row in arguments(one).values())
-    yield "Unknown arguments are refused. Lists and objects may be sent as JSON text."
+    yield "Unknown arguments are refused. Lists and objects may be sent as JSON text. An argument without a type is text."
     yield f"The toolsets {', '.join(f'`{one}`' for one in TOOLSETS if one in Settings().toolset_names)} are listed by default; `PGENGRAM_TOOLSETS` names others."
     yield f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
     yield "\n".join(["| toolset | tools |", "| --- | --- |", *overview()])
@@ -311,10 +313,15 @@ def methods(kind: type) -> Iterator[str]:
 
 
 def names(kinds: Iterable[type]) -> Iterator[str]:
-    """Yield a line for each class: what it is, and its fields."""
+    """Yield a line for each class: what it is, and its fields; those of another class by its name."""
     for one in kinds:
         about = (inspect.getdoc(one) or "").replace("\n", " ")
-        yield f"`{one.__name__}`: {about} " + ", ".join(f"`{name}`" for name in one.__annotations__) + "."
+        bases = [base for base in getattr(one, "__orig_bases__", ()) if getattr(base, "__annotations__", None)]
+        inherited = {name for base in bases for name in base.__annotations__}
+        fields = [f"`{name}`" for name in one.__annotations__ if name not in inherited]
+        yield (
+            f"`{one.__name__}`: {about} " + ", ".join([*(f"all of `{base.__name__}`" for base in bases), *fields]) + "."
+        )
 
 
 def library() -> Iterator[str]:

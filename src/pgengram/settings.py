@@ -53,8 +53,10 @@ class Settings:
     toolsets: str = _setting(
         "core,review",
         "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
-        "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each. `hosts` adds the "
-        "`search` and `fetch` that ChatGPT calls, `card` memories in a card of the chat; programs that sign in have both.",
+        "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each. "
+        "`hosts` adds the "
+        "`search` and `fetch` that ChatGPT calls, `card` memories in a card of the chat; programs that sign in have "
+        "both.",
     )
     compat: str = _setting(
         "",

@@ -20,8 +20,8 @@ from pgengram.settings import Settings
 # What looks after the whole store, on every shard, and answers no namespace.
 OF_ALL_NAMESPACES = {
     "NOTE_CHANGE_FUNCTION": "pgengram.store.sync.state",  # of triggers, which a cluster has not
-    "ADD": "pgengram.store.recovery.deletion_log",  # a backup of all namespaces is put back
-    "ERASED": "pgengram.store.recovery.deletion_log",
+    "ADD": "pgengram.store.memory.deletion",  # a backup of all namespaces is put back
+    "ERASED": "pgengram.store.memory.deletion",
     "ANALYZE": "pgengram.store.maintenance.indexes",
     "COUNT_ROWS": "pgengram.store.maintenance.index_state",
     "VACUUM": "pgengram.store.maintenance.postings_compaction",

@@ -15,10 +15,9 @@ import pytest
 from helpers import PATIENCE_S
 from pgengram.embedders import onnx
 from pgengram.embedders.builtin import ENGLISH, HERE, NAME, OTHERS, SHA256, BuiltinEmbedder
-from pgengram.embedders.cache import Cached
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import unit
+from pgengram.embedders.vectors import Cached, unit
 from pgengram.errors import EmbeddingFailed
 from pgengram.text.lexical import translations
 

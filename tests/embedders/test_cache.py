@@ -8,9 +8,8 @@ import pytest
 from numpy.typing import NDArray
 
 from pgengram.embedders.builtin import ENGLISH, HERE
-from pgengram.embedders.cache import ENTRY_BYTES, Cached
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders.vectors import ENTRY_BYTES, Cached, Passage
 from pgengram.errors import EmbeddingFailed
 
 

@@ -13,7 +13,7 @@ from pgengram import Memory
 from pgengram.compat.crow import Crow
 from pgengram.errors import ShardMoved
 from pgengram.inputs import NewMemory
-from pgengram.runtime.retry import ATTEMPTS
+from pgengram.runtime.context import ATTEMPTS
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.ui.view_data.view_service import ViewService

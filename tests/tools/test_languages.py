@@ -10,7 +10,7 @@ import pytest
 
 from helpers import Client, call, found, hits, remember
 from pgengram.embedders.builtin import ENGLISH, HERE, OTHERS, BuiltinEmbedder
-from pgengram.embedders.cache import Cached
+from pgengram.embedders.vectors import Cached
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager

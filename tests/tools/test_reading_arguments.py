@@ -14,8 +14,8 @@ from helpers import call, read, refused, remember
 from pgengram import Memory
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.service.calls.extras import split
 from pgengram.service.calls.moments import read_moment
+from pgengram.service.calls.vocabulary import split
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.transfer.importing import import_from

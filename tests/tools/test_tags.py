@@ -16,7 +16,7 @@ from pgengram.errors import InvalidInput
 from pgengram.fields import MAX_TAG, MAX_TAGS
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
-from pgengram.store.reading.synonyms import set_synonyms, synonyms
+from pgengram.store.reading.names import set_synonyms, synonyms
 from pgengram.text.tags import BROADER, SYNONYMS, flattened, mapped_tags, normalised_tag, tag_groups
 
 SPELLINGS = {

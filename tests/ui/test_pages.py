@@ -34,7 +34,7 @@ from pgengram.settings import Settings
 from pgengram.ui.pages.markup import excerpt, markdown
 from pgengram.ui.pages.routes import Pages
 from pgengram.ui.view_data import drawing
-from pgengram.ui.view_data.islands import region_names
+from pgengram.ui.view_data.map_view import region_names
 from pgengram.ui.view_data.view_service import PAGE, Results, ViewService
 from pgengram.views import Found
 

@@ -1,8 +1,8 @@
 """`pgengram search`, `list`, `show` and `add`, plainly typed, in a fraction of the full command's time.
 
 A running server of the store answers them. Where none runs, PostgreSQL starts while the rest is imported, and nothing
-is that reads options; and whoever types gets a server for the moment, which answers what is typed next and ends a minute
-after the last. An option or value that is not as it should be is left to the full command, which explains it.
+is that reads options; and whoever types gets a server for the moment, which answers what is typed next and ends a
+minute after the last. An option or value that is not as it should be is left to the full command, which explains it.
 """
 
 from __future__ import annotations

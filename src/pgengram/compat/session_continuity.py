@@ -28,7 +28,7 @@ from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.maintenance.reembedding import Progress, reembed_store
-from pgengram.store.memory.searchable import set_vectors
+from pgengram.store.memory.statements import set_vectors
 from pgengram.views import cut
 
 MemoryWord = Literal["observation", "decision", "learning", "error", "pattern", "preference"]
@@ -85,7 +85,8 @@ class SessionContinuity(CompatAdapter):
         """Store typed knowledge with tags, importance and an optional relation.
 
         Use for findings, decisions, lessons, errors and conventions; search with memory_search first. Knowledge of the
-        same project and type that one text tells whole, in the same words, is merged; the history keeps the old text. Errors: INVALID_INPUT, NOT_FOUND, SECRET_REJECTED.
+        same project and type that one text tells whole, in the same words, is merged; the history keeps the old text.
+        Errors: INVALID_INPUT, NOT_FOUND, SECRET_REJECTED.
         """
         stored = await self.store(
             content=new.content,

@@ -10,8 +10,7 @@ from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
 
-from pgengram.embedders.cache import Cached
-from pgengram.embedders.vectors import Embedder, Scheme
+from pgengram.embedders.vectors import Cached, Embedder, Scheme
 from pgengram.errors import InvalidInput
 
 __all__ = ["Embedder", "embedder_from", "spelled"]

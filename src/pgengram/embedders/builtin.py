@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.embedders.vectors import Embedder, Passage, Scheme, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime.retry import beside_the_loop
+from pgengram.runtime.context import beside_the_loop
 from pgengram.text.lexical.language import Language, language_of
 from pgengram.text.lexical.translations import MAX_TRANSLATED, in_english
 from pgengram.text.lexical.translations import SHA256 as LEXICONS

@@ -15,9 +15,8 @@ misspelt argument or key.
 ## Many people, one program
 
 `Memory` is for one namespace. A program that keeps the memories of many opens one `Pgengram`, with one pool of
-connections and one model for all of them, and asks it for a namespace when it needs one; that costs nothing. Fifty
-people at once took 8 connections and 1.22 times the memory of one (`python benchmarks/users.py`); a `Memory` for each
-of ten took 40, and 2.87 times. With FastAPI:
+connections and one model for all of them, and asks it for a namespace when it needs one; that costs nothing. With
+FastAPI:
 
 ```python
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""What a program gets: answers with attributes; memories in them are dictionaries with keys that a type checker knows."""
+"""What a program gets: answers with attributes, and memories as dictionaries whose keys a type checker knows."""
 
 from __future__ import annotations
 

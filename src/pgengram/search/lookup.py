@@ -12,7 +12,7 @@ from uuid import UUID
 
 from pgengram.fields import ID_DIGITS
 from pgengram.ids import short
-from pgengram.search.asked import Asked, AskedWord, Parsed
+from pgengram.search.filters import Asked, AskedWord, Parsed
 from pgengram.search.question import Vocabularies, meaning
 from pgengram.search.vector_index import MEMORIES_TO_TELL
 from pgengram.store.connection.database import Row, Transaction

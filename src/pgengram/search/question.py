@@ -13,8 +13,7 @@ from typing import Final
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT, bare_id, is_id
 from pgengram.inputs import Question
-from pgengram.search.asked import Parsed
-from pgengram.search.filters import scope_of
+from pgengram.search.filters import Parsed, scope_of
 from pgengram.search.times.dates import Period, TimeRead, by_clock, times, without_times
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.visibility import VISIBLE

@@ -9,7 +9,6 @@ from uuid import UUID
 
 from pgengram.fields import MAX_LIMIT
 from pgengram.search import what_holds
-from pgengram.search.asked import Asked
 from pgengram.search.candidates import (
     CANDIDATES,
     HIDDEN,
@@ -21,7 +20,7 @@ from pgengram.search.candidates import (
     with_vector_search,
 )
 from pgengram.search.features import Candidates, Terms, best_words, features, weights
-from pgengram.search.filters import WITH_ACTIVATION
+from pgengram.search.filters import WITH_ACTIVATION, Asked
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, add_probabilities, lead, way_of
 from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, Match, hits_of
 from pgengram.search.times.dates import date_pattern

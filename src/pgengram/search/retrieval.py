@@ -13,7 +13,7 @@ from typing import Any, Final, Protocol
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
-from pgengram.search.asked import Asked, Parsed
+from pgengram.search.filters import Asked, Parsed
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
 from pgengram.search.ranking import ranked

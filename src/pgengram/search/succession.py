@@ -20,8 +20,7 @@ from pgengram.store.connection.database import Row
 from pgengram.text.derived import TURN
 from pgengram.text.lexical.vocabulary import announces_change, time_words
 from pgengram.text.lexical.words import FIRST_LETTERS, beginning
-from pgengram.text.similarity.differences import tokens, without_dates
-from pgengram.text.similarity.subject import counts_otherwise
+from pgengram.text.similarity.differences import counts_otherwise, tokens, without_dates
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare

@@ -20,8 +20,8 @@ GOOD_FOR_S: Final = 60.0  # that a count of vectors is remembered
 MEMORIES_TO_TELL: Final = 20  # below this a mean or a share of a store's memories says little
 DEAR: Final = 100  # memories from which on their mean is worth remembering, and hardly moved by a few more
 Way = Literal["each", "index", "either"]
-# The mean cosine of two memories, of each with all others: of n unit vectors with the mean m it is (n m² - 1) / (n - 1).
-# Uses memory_vectors_pkey.
+# The mean cosine of two memories, of each with all others: of n unit vectors with the mean m it is (n m² - 1) / (n -
+# 1). Uses memory_vectors_pkey.
 MEAN_COSINE: Final = """
 SELECT count(*) AS memories, -(avg(embedding) <#> avg(embedding)) AS common FROM (
   SELECT embedding FROM memory_vectors WHERE namespace_id = %(namespace_id)s AND model_id = %(model_id)s AND part = 0 LIMIT 1000) AS v

@@ -11,7 +11,7 @@ from itertools import combinations, pairwise, permutations
 from typing import Final
 from uuid import UUID
 
-from pgengram.search.asked import Asked
+from pgengram.search.filters import Asked
 from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.search.succession import (
     BEFORE,

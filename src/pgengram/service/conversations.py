@@ -24,8 +24,8 @@ CATCHES_UP: Final = 3  # earlier conversations whose end may have been missed
 NAME: Final = 256  # characters of an id, a title or a project
 BEGINS: Final = 120  # characters that are shown of how a conversation begins
 
-# Returns a conversation with what its transcript says of it, and the turns of that, of those up to a number at least the
-# ones that were taken back since. The last one has no text, and says how far it goes.
+# Returns a conversation with what its transcript says of it, and the turns of that, of those up to a number at least
+# the ones that were taken back since. The last one has no text, and says how far it goes.
 Read = Callable[[Conversation, int], tuple[Conversation, Sequence[Turn]]]
 
 
@@ -44,7 +44,7 @@ class Conversations:
         self._arrivals: dict[bool, Arrivals] = {}
 
     async def keep(self, conversation: Conversation, read: Read) -> int:
-        """Keep what was said since the last time, each turn once, and take back what was; return how many turns are new."""
+        """Keep what was said since the last time, and take back what was; return how many turns are new."""
         async with self._store.transaction() as tx:
             keeping = await store.keeping(tx)
             last, kept_from = await store.begin_conversation(tx, conversation)
@@ -203,7 +203,7 @@ def _stands_again(turn: Turn, last: int, taken_back: Collection[int | None]) -> 
 
 
 async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:
-    """Return the turns but for copies of what was erased, or off the record, in the conversation they are copied from."""
+    """Return the turns but for copies of what was erased or off the record where they are copied from."""
     names = {(one.client, turn.copied_from[0]) for one, turn in turns if turn.copied_from}
     known = await turn_arrivals.known_conversations(tx, names) if names else {}
 

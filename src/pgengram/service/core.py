@@ -18,8 +18,8 @@ from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory, Question, as_invalid_input, validated
+from pgengram.runtime.context import beside_the_loop
 from pgengram.runtime.projects import Project
-from pgengram.runtime.retry import beside_the_loop
 from pgengram.search import listing
 from pgengram.search.results.hits import Cursor, Hit, Hits
 from pgengram.search.retrieval import Retrieval
@@ -36,8 +36,7 @@ from pgengram.store.maintenance.postings_compaction import PostingsCompactor
 from pgengram.store.memory import duplicates, memories, upsert
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history
-from pgengram.store.reading.names import COLUMNS, NameBook
-from pgengram.store.reading.synonyms import SynonymBook
+from pgengram.store.reading.names import COLUMNS, NameBook, SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
 from pgengram.store.store import Report, SharedStore, SpaceStore, Store
 from pgengram.text.tags import mapped_tags

@@ -21,7 +21,7 @@ from pgengram.errors import (
     WritesRefused,
 )
 from pgengram.inputs import Change, NewMemory, Question, as_invalid_input
-from pgengram.runtime.retry import retrying
+from pgengram.runtime.context import retrying
 from pgengram.search.question import in_time
 from pgengram.service import batches, confirming
 from pgengram.service.answers import contexts, reading, receipts, standing

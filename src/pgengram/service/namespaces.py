@@ -1,4 +1,4 @@
-"""The namespaces that a process serves over one database and one embedder: what serves each is kept while it is in use."""
+"""The namespaces that a process serves over one database and one embedder, each kept while it is in use."""
 
 from __future__ import annotations
 

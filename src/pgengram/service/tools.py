@@ -16,7 +16,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 
 from pgengram.errors import SecretRejected
 from pgengram.inputs import as_invalid_input, validated
-from pgengram.runtime.retry import Method, retrying
+from pgengram.runtime.context import Method, retrying
 from pgengram.text.secrets.redaction import without_secrets
 
 Model = TypeVar("Model", bound=BaseModel)
@@ -90,8 +90,8 @@ class Hints:
 
 
 READS = Hints(read_only=True, destructive=False, idempotent=True)
-# Also where `replaces` retires others: those are kept whole and come back with one call. Clients that ask their user before what
-# is destructive would otherwise ask for each memory, and store none where nobody is there.
+# Also where `replaces` retires others: those are kept whole and come back with one call. Clients that ask their user
+# before what is destructive would otherwise ask for each memory, and store none where nobody is there.
 ADDS = Hints(read_only=False, destructive=False, idempotent=True)
 CHANGES = Hints(read_only=False, destructive=True, idempotent=False)
 REMOVES = Hints(read_only=False, destructive=True, idempotent=True)

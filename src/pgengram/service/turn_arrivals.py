@@ -232,7 +232,9 @@ class _Batch:
         """Find which turns at the beginning of forks are copies; return the turns of all that are related."""
         forked = await store.family(tx, names)
         forked |= {
-            conversation_name(one): (one.client, one.forked_from) for one, _ in self._said if one.forked_from not in (None, one.id)
+            conversation_name(one): (one.client, one.forked_from)
+            for one, _ in self._said
+            if one.forked_from not in (None, one.id)
         }  # fmt: skip
         if not forked:
             return []

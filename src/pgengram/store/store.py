@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import psycopg
 
 from pgengram.errors import DatabaseFailed, NotReady, Unreachable
-from pgengram.runtime.retry import retried
+from pgengram.runtime.context import retried
 from pgengram.settings import Settings
 from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES, UPKEEP, Member

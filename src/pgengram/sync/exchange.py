@@ -16,7 +16,7 @@ from uuid import UUID
 
 from pgengram import __version__
 from pgengram import fields as f
-from pgengram.runtime.retry import retrying
+from pgengram.runtime.context import retrying
 from pgengram.service.core import Core
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion

@@ -88,7 +88,8 @@ MOMENTS: Final = frozenset(
 class Derived:
     """What follows from a memory's fields.
 
-    content_hash: equal for memories that say the same about the same; speaker_key: who speaks, in lower case, or may speak as
+    content_hash: equal for memories that say the same about the same; speaker_key: who speaks, in lower case, or may
+    speak as
         the text begins like a line of dialogue; turn_features: bits of a turn; searched, extra: the text and the
         further terms that a memory is found by.
     """

@@ -112,7 +112,7 @@ def _links_of_item(text: str) -> list[tuple[str, str]]:
 
 
 def _tags_of(value: Any) -> list[str]:
-    """Return tags from a list, or from a text with commas or spaces between them; a # before one is not a part of it."""
+    """Return tags from a list, or from a text with commas or spaces between them, without the # before them."""
     if isinstance(value, str):
         value = value.split(",") if "," in value else value.split()
     words = [str(one).strip().lstrip("#").strip() for one in value] if isinstance(value, list) else []
@@ -147,7 +147,7 @@ def _of_yaml(lines: list[str]) -> Any:
     try:
         if len(text) > MOST_FIELDS or any(isinstance(one, yaml.AliasToken) for one in yaml.scan(text)):
             return text.partition(":")[2].strip()
-        [value] = yaml.load(text, yaml.BaseLoader).values()  # noqa: S506 - it makes nothing but texts, lists and objects
+        [value] = yaml.load(text, yaml.BaseLoader).values()  # noqa: S506 - makes texts, lists and objects only
     except (yaml.YAMLError, RecursionError, ValueError, AttributeError):
         return text.partition(":")[2].strip()
     return [_scalar(one) for one in value] if isinstance(value, list) else _scalar(value)

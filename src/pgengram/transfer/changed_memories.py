@@ -12,7 +12,7 @@ from pgengram import fields as f
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import PgengramError
 from pgengram.inputs import Change, validated
-from pgengram.runtime.retry import retrying
+from pgengram.runtime.context import retrying
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.store.connection.database import Row
@@ -257,6 +257,7 @@ def _conflict(row: Row, arrived: Arrival) -> str:
     note, memory = (" ".join(text.split())[:SHOWN] for text in texts)
     return (
         f"the note was edited, and its memory was changed since the export, so nothing was changed. Note: “{note}” "
-        f"Memory: “{memory}” To keep the note's text, set updated_at in it to {f.as_utc(row['updated_at'])} and import it again; "
+        f"Memory: “{memory}” To keep the note's text, set updated_at in it to {f.as_utc(row['updated_at'])} and import "
+        f"it again; "
         "to keep the memory's, export again."
     )

@@ -10,8 +10,7 @@ from typing import Any, Final, cast
 from uuid import UUID
 
 from pgengram.errors import InvalidInput, PgengramError
-from pgengram.runtime.context import ACTOR
-from pgengram.runtime.retry import retrying
+from pgengram.runtime.context import ACTOR, retrying
 from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
 from pgengram.store.reading import transferring

@@ -1,8 +1,8 @@
 """What clients write around a person's words, and what of it is the person's: one table for imports and hooks.
 
-A wrapper is cut out where a client puts one: at the beginning of a text, on lines of its own, or where its contents stand
-on lines of their own; the tags of a command only where nothing else stands beside them. A tag that a person quotes in a sentence, in backticks or in a block of code, or that has no end,
-is the person's.
+A wrapper is cut out where a client puts one: at the beginning of a text, on lines of its own, or where its contents
+stand on lines of their own; the tags of a command only where nothing else stands beside them. A tag that a person
+quotes in a sentence, in backticks or in a block of code, or that has no end, is the person's.
 """
 
 from __future__ import annotations
@@ -197,8 +197,8 @@ class _Block:
 
 
 def _end_of(text: str, opens: re.Match[str]) -> tuple[int, int] | None:
-    """Return where the tag begins and ends that closes a wrapper, past any of the same name within it. Selected code may
-    have the tag without its other half: it goes as far as the client's last words, or else the last tag.
+    """Return where the tag begins and ends that closes a wrapper, past any of the same name within it. Selected code
+    may have the tag without its other half: it goes as far as the client's last words, or else the last tag.
     """
     depth, tag = 1, re.escape(opens[1])
     if opens[1] == SELECTION:

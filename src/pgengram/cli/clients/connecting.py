@@ -123,7 +123,7 @@ def _refuse_unreachable(client: c.Client, folder: Path | None, entry: c.Entry) -
     if folder is None and client.runs_on_windows():
         raise InvalidInput(
             f"{client.title} is not installed in this Linux, and on Windows it doesn't read {client.path()}.",
-            f"`pgengram connect {client.name} --print` shows the entry for its settings on Windows; or install it there.",
+            f"`pgengram connect {client.name} --print` shows the entry for Windows; or install it there.",
         )
     if folder is not None and c.secrets_of(entry):
         raise InvalidInput(

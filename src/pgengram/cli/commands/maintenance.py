@@ -145,7 +145,7 @@ async def tags(
 ) -> None:
     """Example: `pgengram tags --synonym k8s=kubernetes --synonym prefs=`"""
     from pgengram.store.maintenance import findings
-    from pgengram.store.reading import synonyms
+    from pgengram.store.reading import names
     from pgengram.text.tags import BROADER
 
     wanted: dict[str, str | None] = {} if broader is None else dict(BROADER) if broader else dict.fromkeys(BROADER)
@@ -153,7 +153,7 @@ async def tags(
     async with opened_manager() as manager:
         await manager.ready()
         async with manager.store.transaction() as tx:
-            meant = await synonyms.set_synonyms(tx, wanted) if wanted else await synonyms.synonyms(tx)
+            meant = await names.set_synonyms(tx, wanted) if wanted else await names.synonyms(tx)
             used = await findings.tag_counts(tx, limit=1_000)
     if as_json:
         print_json({"tags": used, "synonyms": meant})

@@ -153,7 +153,8 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: 
     text = f"The store is {about}."
     if any(asdict(again).values()):
         text += (
-            f" As before the restore, {counted(again.memories)} and {counted(again.namespaces, 'namespace', 'namespaces')} are erased"
+            f" As before the restore, {counted(again.memories)} and "
+            f"{counted(again.namespaces, 'namespace', 'namespaces')} are erased"
             f" and {again.tokens:,} tokens revoked."
         )
     if restored.left_out:
@@ -175,7 +176,8 @@ def _upgrade_and_show(settings: Settings, *, as_json: bool) -> None:
 
 def _print_made(manifest: archive.Manifest, others: list[backing_up.Foreign], path: Path, *, as_json: bool) -> None:
     rows = sum(table["rows"] for table in manifest.tables.values())
-    text = f"{counted(manifest.memories)} ({counted(rows, 'row', 'rows')}) {'is' if manifest.memories == 1 else 'are'} in {path} ({path.stat().st_size:,} bytes)."
+    text = f"{counted(manifest.memories)} ({counted(rows, 'row', 'rows')}) "
+    text += f"{'is' if manifest.memories == 1 else 'are'} in {path} ({path.stat().st_size:,} bytes)."
     names = [str(other) for other in others]
     if names:
         text += f"\nNot in it, as it is not pgengram's: {', '.join(names)}."

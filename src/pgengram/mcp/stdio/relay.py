@@ -255,7 +255,8 @@ class _Exchange:
         """Ask a server that is silent for a sign of life, which is an empty line; leave one that gives none.
 
         Raises:
-            _NoServerToRelayTo: it is stuck, perhaps suspended with the terminal of its client; it is still the first server.
+            _NoServerToRelayTo: it is stuck, perhaps suspended with the terminal of its client; it is still the first
+            server.
         """
         now = time.monotonic()
         if heard or not self._replay.unanswered:

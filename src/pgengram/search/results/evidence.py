@@ -16,8 +16,8 @@ from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 from pgengram.fields import Evidence
-from pgengram.search.asked import Asked, AskedWord
 from pgengram.search.features import weights
+from pgengram.search.filters import Asked, AskedWord
 from pgengram.search.results.hits import Hit, Match
 from pgengram.search.succession import EVEN
 from pgengram.search.vector_index import MEMORIES_TO_TELL, UNRELATED

@@ -1,4 +1,4 @@
-"""What is put before a model unasked: no stranger's words, nothing of another project, and what surely answers a prompt."""
+"""What a model gets unasked: no stranger's words, nothing of another project, and what surely answers a prompt."""
 
 from __future__ import annotations
 

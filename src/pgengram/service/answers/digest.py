@@ -27,8 +27,8 @@ from pgengram.service.answers import contexts
 from pgengram.store.reading.names import folded_name
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.markdown import fenced, one_line
+from pgengram.text.similarity.differences import same_subject
 from pgengram.text.similarity.sameness import folded
-from pgengram.text.similarity.subject import same_subject
 from pgengram.views import cut, stated
 
 if TYPE_CHECKING:
@@ -145,8 +145,8 @@ OF_NOBODY: Final = "Of nobody in particular"
 
 @dataclass(slots=True)
 class Line:
-    """A memory in the digest: the hit, the day on which it is due, its text as a line, under which heading it stands, and
-    in which share of the room it was taken: what always matters comes before the rest.
+    """A memory in the digest: the hit, the day on which it is due, its text as a line, under which heading it stands,
+    and in which share of the room it was taken: what always matters comes before the rest.
     """
 
     hit: Hit

@@ -1,5 +1,5 @@
-"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is cooked
-for both.
+"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is
+cooked for both.
 """
 
 from __future__ import annotations

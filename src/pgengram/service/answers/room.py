@@ -10,14 +10,16 @@ from pydantic_core import to_json
 from pgengram.runtime.context import ROOM
 from pgengram.views import Shown
 
-# Bytes of one answer as JSON: about 12,000 tokens of English. Clients get it as text and again as an object, and the stricter of
-# them refuse what has more than 25,000 together.
+# Bytes of one answer as JSON: about 12,000 tokens of English. Clients get it as text and again as an object, and the
+# stricter of them refuse what has more than 25,000 together.
 MOST: Final = 48_000
 BRIEF: Final = 200  # bytes of a hit in brief besides its text
 CLIPPED: Final = (2_000, 500, 200)  # characters that are left of each text, until the answer fits
 LONGEST_CHANGE: Final = 300  # characters of a text in a history that is too long
 LEFT_OUT: Final = (
-    "Not everything fits into one answer: texts that end in … are cut, what stands beside an element may be missing, and left_out says "
+    "Not everything fits into one answer: texts that end in … are cut, what stands beside an element may be missing, "
+    "and "
+    "left_out says "
     "how many elements are. Ask for less at once."
 )
 
@@ -50,7 +52,8 @@ def with_short_history(view: Shown) -> Shown:
 
 
 def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Shown:
-    """Return an answer that fits: its texts cut, then what stands beside each element, then the ends of its longest lists.
+    """Return an answer that fits: its texts cut, then what stands beside each element, then the ends of its longest
+    lists.
 
     Args:
         answer: as JSON.
@@ -74,8 +77,8 @@ def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Sho
 
 
 def bounded_as_it_is(answer: Any, room: int) -> tuple[Any, str]:
-    """Return another system's answer, whose elements stay whole, with as many of them as fit, at least one of each list;
-    and a sentence on what is left out, empty where nothing is.
+    """Return another system's answer, whose elements stay whole, with as many of them as fit, at least one of each
+    list; and a sentence on what is left out, empty where nothing is.
     """
     if _value_size(answer) <= room:
         return answer, ""
@@ -112,7 +115,7 @@ def _first_fitting(values: Sequence[Any], room: int) -> list[Any]:
 
 
 def _with_few_beside(values: Sequence[Any], most: int) -> list[Any]:
-    """Return elements with at most so many objects in each of their lists: what was stored goes before what is near it."""
+    """Return elements with at most so many objects in each list: what was stored goes before what is near it."""
     return [
         {key: _fewer(one, most) for key, one in value.items()} if isinstance(value, dict) else value for value in values
     ]

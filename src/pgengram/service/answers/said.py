@@ -77,8 +77,8 @@ async def not_stored(store: Store, current: conversations.Conversation) -> list[
 
 async def worth_remembering(core: Core, where: Mapping[str, str | None], *, skip: int = 0) -> tuple[list[Shown], int]:
     """Return a few turns of the latest in some conversations in which users said something that is likely to last and
-    that no memory has yet, the likeliest first, each with how a memory cites it; and how many there are in all. Nothing is
-    made of them here.
+    that no memory has yet, the likeliest first, each with how a memory cites it; and how many there are in all. Nothing
+    is made of them here.
 
     Args:
         core: whose conversations.

@@ -18,16 +18,16 @@ from pydantic_core import ErrorDetails
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.json_schema import FlatJsonSchema, Schema, allowed
 from pgengram.service.calls.coercion import Coercion
-from pgengram.service.calls.extras import (
+from pgengram.service.calls.vocabulary import (
     MAX_ARGUMENTS,
     MAX_PARTS,
+    NAMES_OF_ID,
     clipped,
     meaningless,
     name_words,
     of_the_client,
     too_many_parts,
 )
-from pgengram.service.calls.vocabulary import NAMES_OF_ID
 from pgengram.service.tools import Tool
 from pgengram.views import Answer
 
@@ -294,7 +294,8 @@ def _step_with_id(tool: str, given: Mapping[str, Any]) -> str:
     id_ = next(clipped(value) for name, value in given.items() if _snake_case(name) in NAMES_OF_ID)
     if tool == "create_memory":
         return (
-            f'A new memory gets an id by itself. To change that one call update_memory(id="{id_}", content=…); to store '
+            f'A new memory gets an id by itself. To change that one call update_memory(id="{id_}", content=…); to '
+            f"store "
             f'another instead of it add replaces=["{id_}"]. Nothing was stored.'
         )
     return f'To read it call get_memories(ids=["{id_}"]); else leave it out. Nothing was changed.'

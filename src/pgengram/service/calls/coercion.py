@@ -19,7 +19,6 @@ from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.json_schema import Schema
 from pgengram.runtime.context import here
-from pgengram.service.calls.extras import clamped, clipped, content_too_long, read_share
 from pgengram.service.calls.moments import (
     LONGEST_MOMENT,
     day_before,
@@ -28,7 +27,16 @@ from pgengram.service.calls.moments import (
     read_moment,
     tell_of_past_end,
 )
-from pgengram.service.calls.vocabulary import EVERYTHING, TARGETS, WORDS, WRAPPERS
+from pgengram.service.calls.vocabulary import (
+    EVERYTHING,
+    TARGETS,
+    WORDS,
+    WRAPPERS,
+    clamped,
+    clipped,
+    content_too_long,
+    read_share,
+)
 
 STORES: Final = "create_memory"  # by a caller, who may have mistaken a date; what is imported was so
 NOTHING: Final = frozenset({"", "null", "undefined"})

@@ -228,7 +228,8 @@ def tell_of_past_end(made: Mapping[str, Any], coerced: dict[str, str], *, refuse
     if refuses and made.get("occurred_at") is None:
         raise InvalidInput(
             f"expires_at is in the past ({given}): no search would ever find this memory.",
-            "Leave expires_at out to keep what was so, give a day to come, or add occurred_at for what held between the "
+            "Leave expires_at out to keep what was so, give a day to come, or add occurred_at for what held between "
+            "the "
             "two.",
         )
     coerced["expires_at"] = f"{given}: in the past, hidden at once; as_of finds it"

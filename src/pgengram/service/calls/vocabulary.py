@@ -4,7 +4,14 @@ models.
 
 from __future__ import annotations
 
-from typing import Final
+import json
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+from pgengram.errors import InvalidInput
+from pgengram.json_schema import Schema
+from pgengram.text.secrets.redaction import redacted, secrets_in
 
 # The argument that is meant, and other names for it; a name counts only where a tool has the argument and not the name.
 NAMES: Final[dict[str, str]] = {
@@ -117,3 +124,220 @@ LEVELS: Final[dict[str, float]] = {
     "sure": 0.95,
 }  # fmt: skip
 EVERYTHING: Final = frozenset({"all", "everything", "*"})
+
+
+MAX_ARGUMENTS: Final = 100  # named in one object that is a request; the largest has 42
+MAX_PARTS: Final = (
+    50_000  # keys, and elements of lists that are no numbers, in one call; the largest batch has a tenth of it
+)
+# Words that tell of a call and not what it is about, as in toolCallId, chatInput, security_risk and
+# waitForPreviousTools; what may stand beside them; and names that are a client's own beside such a one only, as n8n's
+# sessionId and action.
+_TELLING: Final = frozenset(
+    [
+        "call",
+        "chat",
+        "execution",
+        "explanation",
+        "progress",
+        "security",
+        "span",
+        "thinking",
+        "thought",
+        "trace",
+        "wait",
+        "workflow",
+    ]
+)
+_BESIDE: Final = frozenset(
+    ["tool", "task", "input", "message", "id", "name", "index", "risk", "for", "previous", "tools", "step", "trigger"]
+)
+_ALONE: Final = frozenset(["explanation", "thinking", "thought"])
+_COMPANIONS: Final = frozenset(["action", "sessionId", "conversationId", "threadId", "runId", "messageId", "requestId"])
+_NARROWS: Final = frozenset(
+    [
+        "except",
+        "exclude",
+        "excluding",
+        "filter",
+        "filters",
+        "only",
+        "where",
+        "without",
+        "not",
+        "no",
+        "dry",
+        "simulate",
+        "preview",
+    ]
+)
+_SHORT: Final = 4  # letters; a shorter word is part of too many names
+_PART: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
+
+
+def too_many_parts(given: object) -> bool:
+    """Whether a call holds more than `MAX_PARTS`, so that reading it would keep everybody waiting."""
+    left, parts = [given], 0
+    while left and parts <= MAX_PARTS:
+        one = left.pop()
+        if isinstance(one, Mapping):
+            parts += len(one)
+            left += [value for value in one.values() if isinstance(value, Mapping | list)]
+        elif isinstance(one, list):
+            others = [value for value in one if not isinstance(value, int | float)]
+            parts += len(others)
+            left += [value for value in others if isinstance(value, Mapping | list)]
+    return parts > MAX_PARTS
+
+
+def name_words(name: str) -> list[str]:
+    """Return the words of a name: of toolCallId and tool_call_id tool, call and id."""
+    return [part.lower() for part in _PART.findall(name)]
+
+
+def of_the_client(given: Collection[str], known: Collection[str]) -> list[str]:
+    """Return the names in a call that tell of the call itself; the client adds them, whatever the tool is."""
+    about_it = [name for name in given if name not in known and _tells_of_a_call(name_words(name))]
+    return about_it + [name for name in given if about_it and name not in known and name in _COMPANIONS]
+
+
+def _tells_of_a_call(parts: Collection[str]) -> bool:
+    told = _TELLING.intersection(parts)
+    return bool(told) and (len(parts) > 1 or told <= _ALONE) and {*parts} <= _TELLING | _BESIDE
+
+
+def meaningless(unknown: Mapping[str, Any], known: Collection[str]) -> list[str]:
+    """Return those of the unknown arguments that are not another name of a known one and don't narrow what is meant.
+
+    A call that only reads or adds does the same without them; one that changes what is there might have been meant not
+    to.
+    """
+    return [
+        name
+        for name, value in unknown.items()
+        if not (
+            _is_near_name(name, known)
+            or name.lower() in NAMES_OF_ID
+            or (name.lower() in WRAPPERS and isinstance(value, dict | list))
+            or secrets_in(name)
+        )
+    ]
+
+
+def _is_near_name(name: str, known: Collection[str]) -> bool:
+    """Whether a name is near to that of an argument, by its letters or its words, or narrows what is meant."""
+    parts = name_words(name)
+    plain = "_".join(parts)
+    if not _NARROWS.isdisjoint(parts) or any(target in known for target in TARGETS.get(plain, ())):
+        return True
+    words = {part for part in parts if len(part) >= _SHORT}
+    return any(
+        _differs_little(plain, other, 1 + len(other) // 8)
+        or any(_is_same(word, part) for word in words for part in other.split("_"))
+        for other in known
+        if len(other) >= _SHORT
+    )
+
+
+def _is_same(word: str, part: str) -> bool:
+    """Whether a word is another but for its end: tag and tags, reason and reasoning."""
+    return len(part) >= _SHORT - 1 and (word.startswith(part) or part.startswith(word))
+
+
+def _differs_little(one: str, other: str, most: int) -> bool:
+    """Whether at most `most` letters differ, are missing or have changed places (Damerau 1964)."""
+    if abs(len(one) - len(other)) > most:
+        return False
+    last: list[int] = []
+    before: list[int] = []
+    row: list[int] = [*range(len(other) + 1)]
+    for i, letter in enumerate(one, 1):
+        last, before, row = before, row, [i]
+        for j, there in enumerate(other, 1):
+            least = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (letter != there))
+            if i > 1 and j > 1 and (letter, one[i - 2]) == (other[j - 2], there):
+                least = min(least, last[j - 2] + 1)
+            row.append(least)
+    return row[-1] <= most
+
+
+MAX_ECHO: Final = 64  # characters of a caller's own word in an answer
+PART: Final = 4_000  # characters of a content that is offered in parts
+
+
+def clipped(value: object) -> str:
+    """Return a caller's own word, fit for an answer: short, and without secrets."""
+    return redacted(str(value))[0][:MAX_ECHO].encode("utf-8", "replace").decode()
+
+
+def content_too_long(content: str, most: int) -> InvalidInput:
+    """Return the refusal of a content that is too long, with the call that stores it in parts."""
+    parts = [f"{clipped(part[:30]).strip()} … {clipped(part[-30:]).strip()}" for part in split(content, PART)]
+    items = json.dumps([{"content": part} for part in parts], ensure_ascii=False)
+    return InvalidInput(
+        f"content has {len(content):,} characters; one memory holds {most:,}.",
+        f"Nothing was stored. Better store each fact alone; to store all of it call create_memories(items={items}), "
+        "each part in full with the other fields of this call.",
+    )
+
+
+def split(text: str, most: int) -> list[str]:
+    """Return a text in parts of at most `most` characters, which end with a paragraph, a sentence or a word."""
+    parts = []
+    while len(text) > most:
+        head = text[:most]
+        end = max(head.rfind("\n\n"), head.rfind(". ") + 1, 0) or max(head.rfind(" "), 0) or most
+        parts.append(text[:end])
+        text = text[end:].lstrip()
+    return [*parts, text]
+
+
+OF_TEN: Final = 3  # from here on a number is one of ten; below it may as well be one of three or a slip
+_SHARE: Final = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%|(?:/|of|out of)\s*(\d+))?")
+
+
+def read_share(value: Any) -> float | None:
+    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not
+    sure.
+    """
+    if isinstance(value, str):
+        return _share_in_words(value.strip())
+    if not isinstance(value, (int, float)) or isinstance(value, bool):
+        return None
+    return _share_of(value)
+
+
+def _share_in_words(value: str) -> float | None:
+    word = re.sub(r"[\s-]+", "_", value.lower())
+    if word in LEVELS:
+        return LEVELS[word]
+    if not (match := _SHARE.fullmatch(value)):
+        return None
+    number = float(match[1].replace(",", "."))
+    if not match[2]:
+        return _share_of(number)
+    whole = 100 if match[2] == "%" else int(match[3])
+    return round(number / whole, 6) if whole and whole >= number else None
+
+
+def _share_of(number: float) -> float | None:
+    if 0 <= number <= 1:
+        return number
+    if OF_TEN <= number <= 10:
+        return round(number / 10, 6)
+    return round(number / 100, 6) if 10 < number <= 100 else None
+
+
+def clamped(name: str, value: Any, node: Schema) -> int | None:
+    """Return a whole number within its bounds; what is below the least only where the least says nearly the same."""
+    if isinstance(value, str):
+        if "maximum" in node and value.strip().lower() in EVERYTHING | {"max"}:
+            return int(node["maximum"])
+        if not re.fullmatch(r"-?\d{1,12}", value.strip()):
+            return None
+        value = int(value)
+    if not isinstance(value, int) or isinstance(value, bool) or name == "expected_version":
+        return None
+    if value < node.get("minimum", value):
+        return int(node["minimum"]) if name in ("offset", "max_chars") else None
+    return min(value, int(node.get("maximum", value)))

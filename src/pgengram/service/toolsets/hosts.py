@@ -1,4 +1,4 @@
-"""`search` and `fetch` in the shapes that ChatGPT asks of a connector, with an address for each memory that it cites."""
+"""`search` and `fetch` as ChatGPT asks them of a connector, with an address for each memory that it cites."""
 
 from __future__ import annotations
 

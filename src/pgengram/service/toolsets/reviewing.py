@@ -36,9 +36,8 @@ from pgengram.text.derived import TURN
 from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import day_in_words, local_moment
-from pgengram.text.similarity.differences import differences, on_other_days, overlap
+from pgengram.text.similarity.differences import differences, on_other_days, overlap, same_subject
 from pgengram.text.similarity.sameness import includes, said_otherwise
-from pgengram.text.similarity.subject import same_subject
 from pgengram.views import Shown, cut
 
 Finding = Literal[
@@ -217,13 +216,9 @@ class Review:
         shown = len(self.findings.get("duplicates", ()))
         for pair in pairs[: max(0, self._limit - shown)]:
             stays, goes = sorted((rows[id_] for id_ in (pair.one, pair.other)), key=_worth, reverse=True)
-            self._note(
-                "duplicates",
-                [stays, goes],
-                action="keep",
-                why=f"{_why_alike({frozenset((pair.one, pair.other)): pair.similarity}, stays, [goes])} Each has words that "
-                "the other has not: merge them only if one says all that the other says.",
-            )
+            alike = _why_alike({frozenset((pair.one, pair.other)): pair.similarity}, stays, [goes])
+            why = f"{alike} Each has words that the other has not: merge them only if one says all that the other says."
+            self._note("duplicates", [stays, goes], action="keep", why=why)
 
     async def note_disputes(self) -> None:
         """Find memories that two machines changed at the same time: the later text is shown, and the other is kept."""

@@ -22,8 +22,8 @@ from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import confirmations, memories
 from pgengram.store.memory.plans import ChangePlan, Step, fingerprint
-from pgengram.store.reading.synonyms import set_synonyms
-from pgengram.store.reading.synonyms import synonyms as all_synonyms
+from pgengram.store.reading.names import set_synonyms
+from pgengram.store.reading.names import synonyms as all_synonyms
 from pgengram.views import Answer, Shown
 
 MAX_AT_ONCE: Final = 1_000  # memories that one archiving or pruning takes
@@ -216,7 +216,7 @@ async def _retagged(
 
 
 def _at_once() -> int:
-    """Return how many memories one call takes: as many as its answer can show, as a confirmation covers what was shown."""
+    """Return how many memories one call takes: as many as its answer can show, which a confirmation covers."""
     room = ROOM.get()
     return MAX_AT_ONCE if room is None else min(MAX_AT_ONCE, room // BYTES_EACH)
 

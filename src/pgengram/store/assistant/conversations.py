@@ -266,8 +266,8 @@ async def begin_conversation(tx: Transaction, conversation: Conversation) -> tup
 
 
 async def is_kept(tx: Transaction, conversation: Conversation, turn: Turn, *, again: bool) -> bool:
-    """Whether a turn that would come next was kept with the same moment, or where it may be told `again` is the last one,
-    said within a minute.
+    """Whether a turn that would come next was kept with the same moment, or where it may be told `again` is the last
+    one, said within a minute.
     """
     given = {"number": turn.number, "role": turn.role, "text": turn.text, "time": turn.time, "again": again}
     return await tx.row(IS_KEPT, {**conversation.key, **given}) is not None

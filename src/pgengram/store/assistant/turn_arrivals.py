@@ -1,8 +1,8 @@
 """Turns on their way in: what is known of each, and the statements that store them.
 
-What a conversation has of a turn is a fact with the moment of the state that told it: that the turn stands there, or that
-it was taken back. A turn is known by a key that its source gives it (`source_key`), and its conversation. What an event
-told has no key until the client's own file names it.
+What a conversation has of a turn is a fact with the moment of the state that told it: that the turn stands there, or
+that it was taken back. A turn is known by a key that its source gives it (`source_key`), and its conversation. What an
+event told has no key until the client's own file names it.
 """
 
 from __future__ import annotations
@@ -65,8 +65,8 @@ WITH asked AS MATERIALIZED (
 {STORED} FROM conversation_turns t {OF_NAME}
 UNION ALL {HIDDEN} FROM hidden_turns t {OF_NAME}
 """
-# The conversations that some were forked from, and their forks, each with what it was forked from. Reads the conversations
-# of the namespace.
+# The conversations that some were forked from, and their forks, each with what it was forked from. Reads the
+# conversations of the namespace.
 FIND_FAMILY: Final = """
 WITH RECURSIVE asked AS (
   SELECT client, conversation FROM jsonb_to_recordset(%(conversations)s) AS s(client text, conversation text)

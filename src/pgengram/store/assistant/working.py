@@ -22,7 +22,7 @@ from pgengram.errors import Conflict, PgengramError
 from pgengram.store.connection import background, locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, merging, searchable
+from pgengram.store.memory import memories, merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.deletion import erase_memories
 from pgengram.views import as_text
@@ -181,7 +181,7 @@ async def hold(
     longer = await tx.row(HOLD_LONGER, {**given, "id": id_, "importance": draft.row["importance"]})
     after = (await read_working(tx, [id_]))[id_]
     if after["tags"] != before["tags"]:
-        await searchable.set_words(tx, [after])
+        await statements.set_words(tx, [after])
     names = ("expires_at", "importance", "tags", "promote", "context")
     differences = {name: [as_text(before[name]), as_text(after[name])] for name in names if before[name] != after[name]}
     if longer is not None:
@@ -266,7 +266,7 @@ async def _keep(tx: Transaction, row: Row) -> UUID:
     }
     twin: UUID | None = kept["twin"]
     if twin is None:
-        await searchable.set_words(tx, [(await memories.read_memories(tx, [id_], None))[id_]])
+        await statements.set_words(tx, [(await memories.read_memories(tx, [id_], None))[id_]])
     else:
         changes["replaced_by"] = [None, [str(twin)]]
         confirmed = await tx.row(CONFIRM, {"id": twin})

@@ -1,4 +1,4 @@
-"""What there is of a model's vector index: what the catalog holds, what was noted of the last build, and what is amiss."""
+"""What there is of a model's vector index: in the catalog, of the last build, and what is amiss."""
 
 from __future__ import annotations
 

@@ -151,7 +151,8 @@ class IndexMaintainer:
 
 
 async def rebuild_index(url: str, model_id: int, dimensions: int, method: str) -> None:
-    """Build an index of a model again by `method`, as soon as no other process builds one; the old one serves meanwhile.
+    """Build an index of a model again by `method`, as soon as no other process builds one; the old one serves
+    meanwhile.
 
     With too few vectors and no index, the method is that of the first one to come.
 

@@ -17,7 +17,7 @@ from pgengram.errors import Conflict, InvalidInput
 from pgengram.inputs import Change, NewMemory, validated
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, searchable
+from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived
 from pgengram.views import as_text
@@ -296,9 +296,9 @@ async def apply(
         await tx.run(s.SET_TAGS, {"id": id_, "tags": made.tags})
     await _set_activation(tx, row, made)
     if parts is not None:
-        await searchable.set_vectors(tx, id_, parts, model_id)
+        await statements.set_vectors(tx, id_, parts, model_id)
     if SEARCHED & made.base.keys() or made.tags is not None or made.detail:
-        await searchable.set_words(tx, [(await memories.read_memories(tx, [id_], model_id))[id_]])
+        await statements.set_words(tx, [(await memories.read_memories(tx, [id_], model_id))[id_]])
     await memories.add_history(tx, id_, version, made.operation, changes=made.changes, session_id=session_id)
     await tx.run(s.REINFORCE, {"ids": [id_], "weight": USE_WEIGHT})
     if parts is not None:
@@ -352,7 +352,7 @@ async def forget_memory(
     found = await tx.row(s.FORGET, given)
     if found is None:
         return
-    await searchable.unpost(tx, [row["id"]])
+    await statements.unpost(tx, [row["id"]])
     after = {
         "status": "invalidated",
         "reason": reason or row["reason"],

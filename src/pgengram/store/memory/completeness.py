@@ -23,7 +23,7 @@ from pgengram.inputs import NewMemory
 from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database, Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, searchable
+from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived
 from pgengram.text.moments import counted
@@ -184,11 +184,11 @@ async def _complete_one(
     if "content" in defects:
         await _follow_text(tx, row, is_new="activation" in defects)
     if {"content", "words"} & defects:
-        await searchable.set_words(tx, [(await memories.read_memories(tx, [id_], model_id))[id_]])
+        await statements.set_words(tx, [(await memories.read_memories(tx, [id_], model_id))[id_]])
     if "content" in defects:
         await tx.run(s.DROP_VECTORS, {"id": id_})
     if passage is not None and len(passage):
-        await searchable.add_vectors(tx, [(id_, passage)], model_id)
+        await statements.add_vectors(tx, [(id_, passage)], model_id)
         await clusters.reassign(tx, [id_])
 
 

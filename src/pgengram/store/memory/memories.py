@@ -19,7 +19,7 @@ from pgengram.ids import short, uuid7
 from pgengram.inputs import NewMemory
 from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.memory import merging, searchable
+from pgengram.store.memory import merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
 
@@ -236,7 +236,7 @@ def _active(rows: Mapping[UUID, Row]) -> set[UUID]:
 async def _find_by_new_tags(tx: Transaction, known: Sequence[tuple[Outcome, Draft]], model_id: int | None) -> None:
     tagged = [outcome.id for outcome, _ in known if "tags" in outcome.taken_over]
     if tagged:
-        await searchable.set_words(tx, [*(await read_memories(tx, tagged, model_id)).values()])
+        await statements.set_words(tx, [*(await read_memories(tx, tagged, model_id)).values()])
 
 
 async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:

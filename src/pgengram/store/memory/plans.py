@@ -20,7 +20,7 @@ from pgengram.inputs import Change, as_invalid_input
 from pgengram.runtime.context import report_progress
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters, edges
-from pgengram.store.memory import changes, deletion, memories, merging, searchable
+from pgengram.store.memory import changes, deletion, memories, merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.store.spaces import rules
 from pgengram.text.markdown import one_line
@@ -299,7 +299,7 @@ class ChangePlan:
             listed: whether erased memories are listed, so that an older backup does not bring them back.
         """
         self.check_rights(tx)
-        await searchable.hold_words(tx, [effect.id for effect in self.effects])
+        await statements.hold_words(tx, [effect.id for effect in self.effects])
         if archived := self._with_operation("archive"):
             await _archive(tx, archived, session_id)
         for done, effect in enumerate(self.effects, 1):
@@ -342,7 +342,7 @@ class ChangePlan:
 
 
 async def _archive(tx: Transaction, ids: list[UUID], session_id: str | None) -> None:
-    await searchable.unpost(tx, ids)
+    await statements.unpost(tx, ids)
     await tx.run(ARCHIVE, {"ids": ids, "session_id": session_id, "changes": Jsonb({"status": ["active", "archived"]})})
     await clusters.renew_of(tx, ids)
 

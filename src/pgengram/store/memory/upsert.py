@@ -46,8 +46,8 @@ class WriteResult:
 
     near: memories that say nearly the same, each with its cosine, content and in what it differs; corrected: forgotten
     ones that did; kept: fields given otherwise than they are stored; may_replace: active memories that a new one may
-    change, surest first; replaced: those that were forgotten for it; may_change: it announces a change of something, but
-    of what is not told; row: the memory as it is now, when it was read back.
+    change, surest first; replaced: those that were forgotten for it; may_change: it announces a change of something,
+    but of what is not told; row: the memory as it is now, when it was read back.
     """
 
     outcome: Outcome
@@ -213,8 +213,9 @@ def _memory_behind(t: WriteCandidate, earlier: WriteCandidate | None) -> UUID:
 async def merge(tx: Transaction, id_: UUID, draft: Draft, model_id: int | None) -> Outcome:
     """Unite a draft with a memory that says nearly the same.
 
-    The text that says more holds, of two that say the same the longer one, the one that was there when both are as long;
-    `merging.change` says what becomes of the other fields. A memory that was changed since it was found near is left alone, and the draft is stored beside it.
+    The text that says more holds, of two that say the same the longer one, the one that was there when both are as
+    long; `merging.change` says what becomes of the other fields. A memory that was changed since it was found near is
+    left alone, and the draft is stored beside it.
     """
     await tx.rows(s.LOCK, {"ids": [id_]})
     row = (await memories.read_memories(tx, [id_], model_id)).get(id_)

@@ -16,7 +16,7 @@ from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, StoreMoved
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, searchable
+from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival, Known, add_rows, memory_records
 from pgengram.text.derived import IDENTITY, TURN, derived
@@ -216,9 +216,9 @@ async def take_over(
         return
     await _set_parts(tx, new)
     if "content" in new.columns and parts is not None:
-        await searchable.set_vectors(tx, new.id, parts, model_id)
+        await statements.set_vectors(tx, new.id, parts, model_id)
     [whole] = (await memories.read_memories(tx, [new.id], model_id)).values()
-    await searchable.set_words(tx, [whole])
+    await statements.set_words(tx, [whole])
     if tells:
         await memories.add_history(tx, new.id, version, new.operation, changes=new.changes, session_id=None)
     if "content" in new.columns:

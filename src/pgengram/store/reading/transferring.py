@@ -16,7 +16,7 @@ from pgengram.embedders.vectors import Passage
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, searchable
+from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 
 PAGE: Final = 500  # records read or looked up at once
@@ -290,7 +290,7 @@ async def store_arrivals(tx: Transaction, arrivals: Sequence[Arrival], model_id:
     rows = Jsonb([_found_by(a) for a in arrivals])
     await tx.run(ADD_TAGS, {"rows": rows})
     await tx.run(s.ADD_WORDS, {"rows": rows})
-    await searchable.add_vectors(tx, [(a.id, a.parts) for a in arrivals], model_id)
+    await statements.add_vectors(tx, [(a.id, a.parts) for a in arrivals], model_id)
 
 
 def _found_by(a: Arrival) -> dict[str, Any]:

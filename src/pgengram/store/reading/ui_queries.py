@@ -65,8 +65,8 @@ NEWEST: Final = f"""
 ORDER BY created_at DESC LIMIT %(limit)s)
 UNION SELECT id, version FROM memories WHERE namespace_id = %(namespace_id)s AND id = %(id)s
 """
-# What others did since a moment; an import is what somebody chose. Reads the namespace's history; uses memory_history_pkey
-# and memories_pkey.
+# What others did since a moment; an import is what somebody chose. Reads the namespace's history; uses
+# memory_history_pkey and memories_pkey.
 NEWS: Final = """
 SELECT h.memory_id AS id, h.version, h.operation, h.at, h.actor, h.changes, m.version = h.version AS newest, count(*) OVER () AS in_all
 FROM memory_history h JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = h.memory_id
@@ -91,7 +91,7 @@ async def days(tx: Transaction) -> dict[date, int]:
 
 
 async def news(tx: Transaction, since: datetime, own: str, *, limit: int) -> list[Row]:
-    """Return what others than `own` did since a moment, the latest first; each row tells how much there is, as `in_all`."""
+    """Return what others than `own` did since a moment, latest first; each row has how much there is, as `in_all`."""
     return await tx.rows(NEWS, {"since": since, "own": own, "limit": limit})
 
 

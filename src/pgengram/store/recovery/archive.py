@@ -1,5 +1,5 @@
-"""The file that a backup is: a tar of two files, `manifest.json`, which says what must come back, and `database.dump` in
-pg_dump's custom format, which pg_restore understands without us.
+"""The file that a backup is: a tar of two files, `manifest.json`, which says what must come back, and `database.dump`
+in pg_dump's custom format, which pg_restore understands without us.
 """
 
 from __future__ import annotations

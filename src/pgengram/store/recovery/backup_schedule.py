@@ -235,7 +235,7 @@ async def make_apart(settings: Settings, *options: str) -> str:
     Returns:
         Why it failed; empty when it did not.
     """
-    process = subprocess.Popen(  # noqa: ASYNC220, S603 # Windows' loop for psycopg starts no processes; ours alone, with our options
+    process = subprocess.Popen(  # noqa: ASYNC220, S603 - Windows' loop for psycopg starts no processes
         [sys.executable, "-m", "pgengram", "backup", *options],
         env=environment_without_settings() | settings.variables,
         start_new_session=True,

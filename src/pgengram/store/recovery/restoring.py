@@ -1,4 +1,4 @@
-"""Backups in the place of a database: its rows in tables that our own migrations make, compared before anything goes."""
+"""Backups in the place of a database: their rows in our own tables, compared before anything goes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,8 @@ from pgengram.errors import Conflict, NotReady
 from pgengram.runtime.process_setup import event_loop
 from pgengram.store.connection import locks
 from pgengram.store.maintenance import indexes
-from pgengram.store.recovery import archive, backup, deletion_log
+from pgengram.store.memory import deletion
+from pgengram.store.recovery import archive, backup
 from pgengram.store.recovery.archive import Manifest
 from pgengram.store.recovery.backup import one
 from pgengram.store.schema import place
@@ -64,7 +65,7 @@ MODELS: Final = "SELECT id, dimensions FROM embedding_models WHERE built_at IS N
 class Restored:
     """What a restore erased again, and what of the file it left out."""
 
-    again: deletion_log.Again
+    again: deletion.Again
     left_out: list[str] = field(default_factory=list)
 
 
@@ -86,7 +87,8 @@ def restore_backup(url: str, path: Path, report: Report = lambda _: None) -> Res
     manifest = archive.read_manifest(path)
     if manifest.schema not in known_versions():
         raise NotReady(
-            f"The backup has schema {manifest.schema}, which this pgengram does not know: it is of a newer pgengram, or of "
+            f"The backup has schema {manifest.schema}, which this pgengram does not know: it is of a newer pgengram, "
+            f"or of "
             "a build from before the first release.",
             f"Nothing was changed. Restore it with the version that wrote it ({manifest.pgengram}).",
         )
@@ -152,7 +154,7 @@ class _Replacement:
                 migrate(fresh)
             with backup.reached(fresh) as (_, pinned):
                 fresh = pinned
-            again = deletion_log.repeat(fresh, self._gone(), report)
+            again = deletion.repeat(fresh, self._gone(), report)
             _build_indexes(fresh)
             with psycopg.connect(fresh, autocommit=True) as connection:
                 connection.execute("ANALYZE")
@@ -164,12 +166,12 @@ class _Replacement:
         _drop_database(self.server, outgoing)
         return Restored(again, loaded.left_out)
 
-    def _gone(self) -> deletion_log.Gone:
+    def _gone(self) -> deletion.Gone:
         with connected(self.url) as connection:
             if place.version(connection, place.look(connection)) is None:
-                return deletion_log.Gone()
+                return deletion.Gone()
             backup.sight(connection)
-            return deletion_log.erased_in_store(connection)
+            return deletion.erased_in_store(connection)
 
     def _create(self, fresh: str, name: str) -> None:
         """Make an empty database like the former one: its locale, schemas, and where pgvector is."""

@@ -110,7 +110,7 @@ def announces_change(text: str) -> bool:
 
 
 def _names_a_time(said: Sequence[str]) -> bool:
-    """Whether the first of two words is of a time, or the second after an article: "since the storm" is not a change."""
+    """Whether the first of two words is of a time, or the second after an article ("since the storm")."""
     after = said[1:] if said and said[0] in _fillers() else said
     return bool(after) and (after[0][0].isdigit() or after[0] in _from_when())
 

@@ -196,7 +196,7 @@ def _is_variable(match: re.Match[str], before: str) -> bool:
 
 
 def _stands_alone(match: re.Match[str], before: str, value: str) -> bool:
-    """Whether the announcing word is a whole one, such as token, and its value is not an id: tokens of many things are."""
+    """Whether the announcing word is a whole one, such as token, and its value is not an id."""
     alone = not before or not before[-1].isalnum() or (before[-1].islower() and match[0][0].isupper())
     return alone and match["word"].lower() != "key" and not _has_shape(_UUID, value) and not _has_shape(_HASH, value)
 

@@ -136,7 +136,7 @@ def recognised(source: Source) -> str:
 
 
 def reader_of(source: Source, file: File, system: str) -> str:
-    """Return which system's a file of a folder or zip looks to be, if not that of `system`; empty if nothing is known."""
+    """Return which system's a file of a folder or zip looks to be, if not of `system`; empty if nothing is known."""
     fits = [one for one in LISTED if one.sign and is_one_of(file, one.files.split())]
     if file.reason or all(one.name == system for one in fits):
         return ""

@@ -123,7 +123,7 @@ def _note_record(file: File, stem: str, note: Note) -> dict[str, Any]:
 
 
 def _is_ours(name: str, value: Any) -> bool:
-    """Whether a field of another program's note says what a memory's field of this name says: `status: done` does not."""
+    """Whether a field of another program's note means what a memory's does: `status: done` does not."""
     if name == "status":
         return value in f.STATUSES and value != "working"
     if name == "kind":

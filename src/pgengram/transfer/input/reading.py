@@ -12,8 +12,7 @@ from urllib.parse import unquote, urlsplit
 
 from pgengram.errors import InvalidInput
 from pgengram.runtime.projects import project_of
-from pgengram.transfer.input.compression import ARCHIVES
-from pgengram.transfer.input.databases import SQLITE, Tables
+from pgengram.transfer.input.containers import ARCHIVES, SQLITE, Tables
 from pgengram.transfer.input.json_records import NOT_UTF8, Broken, Record
 from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Left

@@ -18,15 +18,17 @@ from pathlib import Path, PurePosixPath
 from typing import Any, BinaryIO, Final, cast
 
 from pgengram.errors import InvalidInput
-from pgengram.transfer.input import compression
-from pgengram.transfer.input.compression import (
+from pgengram.transfer.input import containers
+from pgengram.transfer.input.containers import (
     MOST_OF_A_MARK,
+    SQLITE,
     compression_of,
+    damage_of,
     plain_name,
     read_unpacked,
     refuse_bomb,
+    schema_of,
 )
-from pgengram.transfer.input.databases import SQLITE, damage_of, schema_of
 from pgengram.transfer.input.json_records import MOST_OF_ONE, Broken, Record, Records, parsed_record
 
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
@@ -137,7 +139,7 @@ class Source:
         plain = plain_name(PurePosixPath(legible(below)))
         try:
             if not path.resolve(strict=True).is_relative_to(root):
-                return File(plain, 0, compression.LEADS_OUT, below)
+                return File(plain, 0, containers.LEADS_OUT, below)
             if not path.is_file():
                 return None
             stat_ = path.stat()
@@ -155,13 +157,13 @@ class Source:
         if sum(entry.file_size for entry in entries) > MOST_OF_ALL:
             raise InvalidInput(f"{self.path} unpacks to more than {MOST_OF_ALL >> 30} GB.", "Import a part of it.")
         for number, entry in enumerate(entries):
-            name = compression.entry_path(entry)
+            name = containers.entry_path(entry)
             path = PurePosixPath(name)
-            outside = compression.leads_out(path.parts)
+            outside = containers.leads_out(path.parts)
             hidden = any(part.startswith((".", "__MACOSX")) for part in path.parts)
             if not name.endswith("/") and (outside or not hidden):
-                reason = compression.LEADS_OUT if outside else compression.unreadable(entry)
-                yield File(plain_name(path), entry.file_size, reason, name, number, compression.changed_at(entry))
+                reason = containers.LEADS_OUT if outside else containers.unreadable(entry)
+                yield File(plain_name(path), entry.file_size, reason, name, number, containers.changed_at(entry))
 
     # -- bytes -----------------------------------------------------------------------------------------------------
 

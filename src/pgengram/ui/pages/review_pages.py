@@ -40,7 +40,7 @@ def _own_address(address: str) -> str:
 
 
 def _back(request: Request, otherwise: str) -> str:
-    """Return the list that a form was sent from, with its question, filters and page; `otherwise` if it was not a list."""
+    """Return the list that a form was sent from, with its filters and page; `otherwise` if it was not a list."""
     sent = urlsplit(request.headers.get("referer", ""))
     return (
         _own_address(f"{sent.path}?{sent.query}" if sent.query else sent.path)

@@ -9,8 +9,7 @@ from starlette.responses import JSONResponse, RedirectResponse, Response
 
 from pgengram.errors import NotFound
 from pgengram.ui.pages import markup
-from pgengram.ui.pages.conversation_pages import ConversationPages
-from pgengram.ui.pages.memory_pages import MemoryPages
+from pgengram.ui.pages.memory_pages import ConversationPages, MemoryPages
 from pgengram.ui.pages.overview_pages import NewsPages, OverviewPages
 from pgengram.ui.pages.page_application import Page
 from pgengram.ui.pages.review_pages import ReviewPages

@@ -60,7 +60,7 @@ def _conversation_turns(record: Record) -> Iterator[Said | Left]:
 
 
 def _as_it_stands(message: Mapping[str, Any], number: int, works: Works, *, is_shown: bool) -> tuple[str, str, bool]:
-    """Return who said a message, its text or the canvas that it finished, and whether a later state replaced that one."""
+    """Return who said a message, its text or finished canvas, and whether a later state replaced that one."""
     role, text = _role_and_text(message)
     if finished := works.finished_in(number):
         return "assistant", "\n\n".join(finished.values()), False

@@ -1,12 +1,12 @@
 """Claude Code's transcripts: the folder ~/.claude/projects, one of its folders, or one file.
 
-Turns have the numbers and names that they have when hooks keep them, so that a conversation is there once. The CLAUDE.md
-and MEMORY.md files beside them become memories.
+Turns have the numbers and names that they have when hooks keep them, so that a conversation is there once. The
+CLAUDE.md and MEMORY.md files beside them become memories.
 
-A line has a uuid, and that of the line before it as `parentUuid`, so a transcript is a tree; it only grows, and ends with
-its last message. What a rewind has left has a prompt at its beginning; the answers of tools that run at the same time
-branch off, too, and belong to the conversation. A session that was forked repeats lines of the one before it with their
-uuids, which `forkedFrom` names in newer versions.
+A line has a uuid, and that of the line before it as `parentUuid`, so a transcript is a tree; it only grows, and ends
+with its last message. What a rewind has left has a prompt at its beginning; the answers of tools that run at the same
+time branch off, too, and belong to the conversation. A session that was forked repeats lines of the one before it with
+their uuids, which `forkedFrom` names in newer versions.
 """
 
 from __future__ import annotations
@@ -163,8 +163,8 @@ class _Tree:
     def withdrawn(self) -> set[str]:
         """Return the uuids of what was taken back.
 
-        A prompt without a line before it, later than all lines so far, was typed after going back to the very beginning;
-        but only where lines name each other, so that each earlier beginning was answered.
+        A prompt without a line before it, later than all lines so far, was typed after going back to the very
+        beginning; but only where lines name each other, so that each earlier beginning was answered.
         """
         parents, said = dict(self._parents), self._said
         answered = {

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
 from pgengram.store.assistant.conversations import FROM_FILE, Conversation
-from pgengram.transfer.input.databases import SQLITE, read_only
+from pgengram.transfer.input.containers import SQLITE, read_only
 from pgengram.transfer.input.reading import Projects, files_of, project_folders
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Left, Read, as_json, mapping, moment

@@ -1,8 +1,8 @@
 """Gemini CLI's sessions: the folder ~/.gemini/tmp, or one of its files.
 
-A session is a file session-*.json, or session-*.jsonl, a log of messages and of changes to them: a message that grows is
-written again, `$set` brings several at once, `$rewindTo` takes back a message with all after it. What a user has saved
-with /chat save is in a file checkpoint-*.json, without times. Sub-agents have folders of their own.
+A session is a file session-*.json, or session-*.jsonl, a log of messages and of changes to them: a message that grows
+is written again, `$set` brings several at once, `$rewindTo` takes back a message with all after it. What a user has
+saved with /chat save is in a file checkpoint-*.json, without times. Sub-agents have folders of their own.
 """
 
 from __future__ import annotations
