@@ -91,7 +91,7 @@ async def test_hooks_keep_a_conversation_in_a_space_only_where_a_person_bound_it
 
     async def hook(name: str, **more: str) -> str:
         event = {"hook_event_name": name, "session_id": "s1", "cwd": str(tmp_path), **more}
-        return await session_hooks.answer(manager, "claude-code", event, asked, set())
+        return await session_hooks.answer_event(manager, "claude-code", event, asked, set())
 
     begun = await hook("SessionStart", source="startup")
     await hook("UserPromptSubmit", prompt="Please write down that the fuse box is behind the fridge.")
@@ -115,7 +115,7 @@ async def test_a_bound_project_stays_ones_own_once_one_has_left_the_space(team: 
     asked = session_hooks.Asked(keeps=True, at=datetime.now(UTC), until=float("inf"))
 
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": str(tmp_path), "prompt": "Hello there."}
-    await session_hooks.answer(manager, "claude-code", event, asked, set())
+    await session_hooks.answer_event(manager, "claude-code", event, asked, set())
 
     assert len(team.database.rows("SELECT text FROM conversation_turns", namespace="ben")) == 1
     assert team.database.rows("SELECT 1 FROM conversation_turns", namespace="space:Kitchen") == []
@@ -132,7 +132,7 @@ async def test_a_guest_of_a_bound_project_keeps_nothing_in_the_space(team: Team,
     asked = session_hooks.Asked(keeps=True, at=datetime.now(UTC), until=float("inf"))
 
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": str(tmp_path), "prompt": "Hello there."}
-    await session_hooks.answer(manager, "claude-code", event, asked, set())
+    await session_hooks.answer_event(manager, "claude-code", event, asked, set())
 
     async with team.mara.spaces.manager(team.kitchen) as kitchen, kitchen.store.transaction() as tx:
         assert await tx.rows("SELECT 1 FROM conversation_turns") == []
