@@ -371,7 +371,6 @@ CREATE INDEX access_tokens_of_namespace ON access_tokens (namespace);
 CREATE INDEX access_tokens_of_grant ON access_tokens (grant_id);
 CREATE TABLE oauth_requests (
   id_hash BYTEA NOT NULL,
-  cookie_hash BYTEA NOT NULL,
   asked JSONB NOT NULL,
   tries INTEGER DEFAULT 0 NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
@@ -1032,7 +1031,7 @@ COMMENT ON TABLE shared_copies IS 'One row for each memory that a person has cop
 COMMENT ON TABLE project_spaces IS 'One row for each project whose conversations are kept in a space.';
 COMMENT ON TABLE access_tokens IS 'One row for each token of an HTTP client.';
 COMMENT ON TABLE oauth_grants IS 'One row for each program that signed in.';
-COMMENT ON TABLE oauth_requests IS 'One row for each request to sign in.';
+COMMENT ON TABLE oauth_requests IS 'One row for each answered request to sign in.';
 COMMENT ON TABLE pairing_codes IS 'One row for each code that waits to be typed.';
 COMMENT ON TABLE server_keys IS 'One row for each key of the server.';
 COMMENT ON TABLE access_events IS 'One row for each event in the log of connections.';
@@ -1344,8 +1343,7 @@ COMMENT ON COLUMN oauth_grants."created_at" IS 'When it began, ends at the lates
 COMMENT ON COLUMN oauth_grants."expires_at" IS 'When it began, ends at the latest, and was ended.';
 COMMENT ON COLUMN oauth_grants."revoked_at" IS 'When it began, ends at the latest, and was ended.';
 COMMENT ON COLUMN oauth_grants."spaces" IS 'The keys of the spaces that it may use, each with read or write.';
-COMMENT ON COLUMN oauth_requests."id_hash" IS 'The page and the browser that it was opened in.';
-COMMENT ON COLUMN oauth_requests."cookie_hash" IS 'The page and the browser that it was opened in.';
+COMMENT ON COLUMN oauth_requests."id_hash" IS 'The page that was answered.';
 COMMENT ON COLUMN oauth_requests."asked" IS 'What the program asks for, and where its answer goes.';
 COMMENT ON COLUMN oauth_requests."tries" IS 'How many wrong codes were typed.';
 COMMENT ON COLUMN oauth_requests."expires_at" IS 'When the page is over.';

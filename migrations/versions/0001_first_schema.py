@@ -479,7 +479,6 @@ CREATE INDEX access_tokens_of_grant ON access_tokens (grant_id)
     r"""
 CREATE TABLE oauth_requests (
   id_hash BYTEA NOT NULL,
-  cookie_hash BYTEA NOT NULL,
   asked JSONB NOT NULL,
   tries INTEGER DEFAULT 0 NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,

@@ -9,6 +9,7 @@ import pytest
 import pytest_asyncio
 
 sys.path.insert(0, str(Path(__file__).parents[1] / "http"))  # a real server over HTTP
+sys.path.append(str(Path(__file__).parents[1] / "ui"))  # a real page of this machine
 
 from http_server import HttpServer, serving_http
 from signing_in import Pair

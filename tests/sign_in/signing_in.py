@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import hashlib
 import re
@@ -15,6 +16,7 @@ import httpx
 from http_server import modern
 
 CLAUDE_CODE = "https://claude.ai/oauth/claude-code-client-metadata"
+IPHONE = "Mozilla/5.0 (iPhone; CPU iPhone OS 26_0 like Mac OS X) AppleWebKit/605.1.15 Version/26.0 Mobile/15E148 Safari/604.1"
 PAGE_HEADERS = {"sec-fetch-site": "same-origin"}
 Pair = Callable[..., Awaitable[str]]  # prints a pairing code
 
@@ -169,6 +171,46 @@ class Program:
         """Call a tool with an access token."""
         headers, body = modern("tools/call", name=tool, arguments=arguments or {"query": "tea"})
         return await self.browser.post(self.resource, json=body, headers=headers | {"authorization": f"Bearer {token}"})
+
+
+@dataclass
+class Phone:
+    """A browser of the owner's that is to show the memories."""
+
+    base: str
+    browser: httpx.AsyncClient = field(
+        default_factory=lambda: httpx.AsyncClient(
+            follow_redirects=False, timeout=60, headers={"accept": "text/html", "user-agent": IPHONE}
+        )
+    )
+
+    async def open(self, path: str) -> httpx.Response:
+        """Open an address, and follow where it leads."""
+        return await self.browser.get(self.base + path, follow_redirects=True)
+
+    async def sign_in(self, code: str, path: str = "/", **other: str) -> httpx.Response:
+        """Sign in at a page, and return the answer to the code."""
+        form = {"request": hidden(await self.open(path)), "code": code, "decision": "allow", "may_write": "yes"}
+        headers = {"origin": self.base, **PAGE_HEADERS}
+        return await self.browser.post(f"{self.base}/oauth/authorize", data=form | other, headers=headers)
+
+    async def shows(self, path: str) -> str:
+        """Return a page once it is worked out."""
+        while True:
+            answer = await self.open(path)
+            assert answer.status_code == 200, answer.text
+            if not re.search('class="waiting"|id="work"|>Counting …<', answer.text):
+                return answer.text
+            await asyncio.sleep(0.05)
+
+    async def send(
+        self, path: str, *, origin: str | None = "", mark: str | None = None, **fields: str
+    ) -> httpx.Response:
+        """Send a form of the page; by default as a browser does that shows it."""
+        if mark is None:
+            mark = re.findall(r'name="mark" value="([^"]+)"', await self.shows("/new"))[0]
+        headers = {} if origin is None else {"origin": origin or self.base}
+        return await self.browser.post(self.base + path, data={"mark": mark, **fields}, headers=headers)
 
 
 def hidden(page: httpx.Response) -> str:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from http_server import HttpServer, client_of, modern
-from signing_in import PROFILES, Pair, Program
+from signing_in import PROFILES, Pair, Phone, Program
 
 from helpers import Database, remember
 
@@ -72,11 +72,13 @@ async def test_chatgpt_searches_fetches_and_cites_in_the_shapes_it_asks_for(
         assert answer["isError"] is True
         assert "structuredContent" not in answer
 
-    page = await Program(web.base).browser.get(mine["url"])
-    assert page.status_code == 200
-    assert "oolong" not in page.text
-    nobodys = await Program(web.base).browser.get(f"{web.base}/m/0190c0de-0000-7000-8000-000000000000")
-    assert nobodys.text.replace("0190c0de-0000-7000-8000-000000000000", "") == page.text.replace(mine["id"], "")
+    nobody = "0190c0de-0000-7000-8000-000000000000"
+    stranger = Program(web.base).browser
+    led, elsewhere = [await stranger.get(f"{web.base}/m/{one}") for one in (mine["id"], nobody)]
+    assert led.headers["location"].replace(mine["id"], nobody) == elsewhere.headers["location"]
+    phone = Phone(web.base)
+    await phone.sign_in(await pair(), f"/m/{mine['id']}")
+    assert "oolong" in await phone.shows(f"/m/{mine['id']}")
 
     other = Program(web.base, CHATGPT)
 

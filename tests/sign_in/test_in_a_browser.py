@@ -64,3 +64,34 @@ async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_
         assert "code=" in came[0]
         assert "iss=" in came[0]
         await chromium.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_a_phone_is_let_in_searches_stores_and_signs_out(web: HttpServer, pair: Pair, theme: str) -> None:
+    async with playwright.async_playwright() as tool:
+        chromium = await tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
+        context = await chromium.new_context(viewport={"width": 320, "height": 640}, color_scheme=theme)
+        page = await context.new_page()
+        problems: list[Any] = []
+        page.on(
+            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
+        )
+        page.on("pageerror", lambda error: problems.append(error))
+
+        await page.goto(f"{web.base}/")
+        await page.get_by_label("Code").fill((await pair()).lower())
+        await page.get_by_role("button", name="Allow", exact=True).click()
+        await page.wait_for_url(f"{web.base}/")
+        await page.get_by_role("link", name="Add memory").click()
+        await page.locator("textarea[name=content]").fill(f"The {theme} lamp stands in the hall.")
+        await page.locator("form[action='/new'] button.strong").click()
+        await page.wait_for_url(f"{web.base}/memory/*")
+        await page.goto(f"{web.base}/?q={theme}+lamp")
+        await page.get_by_text(f"The {theme} lamp stands in the hall.").first.wait_for()
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 320
+        await page.goto(f"{web.base}/connections")
+        assert await page.evaluate("document.documentElement.scrollWidth") <= 320
+        await page.get_by_role("button", name="End the connection of").first.click()
+        await page.wait_for_url(f"{web.base}/oauth/page?*")
+        assert problems == []
+        await chromium.close()

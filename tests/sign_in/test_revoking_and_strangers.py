@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from urllib.parse import urlencode, urlsplit
 
@@ -9,7 +10,7 @@ import httpx
 import pytest
 import pytest_asyncio
 from http_server import HttpServer
-from signing_in import Pair, Profile, Program
+from signing_in import PROFILES, Pair, Profile, Program, hidden, query
 
 from helpers import Database
 from pgengram.settings import Settings
@@ -66,6 +67,75 @@ async def test_strangers_do_not_fill_the_log(web: HttpServer, pair: Pair, signin
     [opened] = signing_database.as_login("SELECT count(*) FROM access_events WHERE event = 'pairing_opened'")
     assert kept[0] <= STRANGERS_KEPT + 2
     assert opened[0] >= 1
+
+
+async def test_a_thousand_requests_that_nobody_answers_keep_no_program_out(
+    web: HttpServer, pair: Pair, signing_database: Database
+) -> None:
+    stranger, program = Program(web.base), Program(web.base)
+    pages = [await stranger.page() for _ in range(50)]
+    assert signing_database.as_login("SELECT count(*) FROM oauth_requests WHERE code_hash IS NULL AND tries = 0") == [
+        (0,)
+    ]
+    signing_database.as_login(
+        "INSERT INTO oauth_requests (id_hash, asked, tries, expires_at) SELECT convert_to(n::text, 'UTF8'), '{}', 4, "
+        "now() + interval '0.2 seconds' * n FROM generate_series(1, 2000) AS n"
+    )
+    assert (await stranger.answer(pages[0], "ZZZZ-ZZZZ")).status_code == 200
+
+    assert (await program.exchange(await program.code(pair))).status_code == 200
+
+    [waiting] = signing_database.as_login("SELECT count(*) FROM oauth_requests WHERE code_hash IS NULL")
+    assert waiting[0] <= 1_002
+
+
+async def test_two_pages_in_one_browser_are_answered_each_for_its_own_program(web: HttpServer, pair: Pair) -> None:
+    first, second = Program(web.base, PROFILES[0]), Program(web.base)
+    second.browser = first.browser
+    one, other = await first.page(), await second.page()
+
+    refused = query(await first.answer(one, "", "deny"))
+    allowed = await second.answer(other, await pair())
+
+    assert refused["error"] == "access_denied"
+    assert allowed.headers["location"].startswith(second.profile.redirect_uri)
+    assert (await second.exchange(query(allowed)["code"])).status_code == 200
+    assert (await first.answer(one, await pair())).status_code == 400
+    mixed = {"request": hidden(other)[:-4] + hidden(one)[-4:], "code": await pair(), "decision": "allow"}
+    sent = await first.browser.post(f"{web.base}/oauth/authorize", data=mixed, headers={"origin": web.base})
+    assert (sent.status_code, sent.headers.get("location")) == (400, None)
+
+
+async def test_a_page_that_waited_for_more_than_ten_minutes_is_over(
+    store: Store, pair: Pair, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = program_of(store, Web())
+    page, now = await program.page(), time.time()
+    monkeypatch.setattr("pgengram.sign_in.consents.time.time", lambda: now + 601)
+    late = await program.answer(page, await pair())
+    assert (late.status_code, late.headers.get("location")) == (400, None)
+
+
+async def test_cookies_go_to_this_server_alone_over_tls_alone_and_to_no_script(store: Store, pair: Pair) -> None:
+    browser = program_of(store, Web()).browser
+    asked = await browser.get(f"{BASE}/oauth/page?to=/m/x")
+    form = {"request": hidden(asked), "code": await pair(), "decision": "allow"}
+    let_in = await browser.post(f"{BASE}/oauth/authorize", data=form)
+    for answer, name, same_site in ((asked, "sign-in-", "strict"), (let_in, "page=", "lax")):
+        cookie = answer.headers["set-cookie"]
+        assert cookie.startswith(f"__Host-pgengram-{name}")
+        assert {"httponly", "path=/", "secure", f"samesite={same_site}"} <= {*cookie.lower().split("; ")}
+        assert "domain" not in cookie.lower()
+
+
+async def test_a_refresh_token_in_no_alphabet_of_tokens_is_refused(web: HttpServer, pair: Pair) -> None:
+    program = Program(web.base)
+    tokens = await program.signed_in(pair)
+    grant = tokens["refresh_token"].rpartition("_")[0]
+    for text in (f"{grant}_{'ü' * 59}", f"{grant}_", f"{grant}_😀"):
+        answer = await program.refresh(text)
+        assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
+    assert (await program.call(tokens["access_token"])).status_code == 200
 
 
 class Web:

@@ -20,8 +20,9 @@ from ui_process import marks, run_ui
 from helpers import PATIENCE_S, Database, environment
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.sign_in.requests import browser_name
 from pgengram.ui.pages.routes import Pages
-from pgengram.ui.sign_ins import SIGN_IN_S, SignIns, browser_name, host_name
+from pgengram.ui.sign_ins import SIGN_IN_S, SignIns, host_name
 from pgengram.ui.view_data.view_service import ViewService
 
 FIREFOX = "Mozilla/5.0 (X11; Linux x86_64; rv:144.0) Gecko/20100101 Firefox/144.0"

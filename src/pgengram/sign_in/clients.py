@@ -6,9 +6,6 @@ registration gave it (RFC 7591); nothing is stored for either.
 
 from __future__ import annotations
 
-import base64
-import hmac
-import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -18,12 +15,14 @@ from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import urlsplit
 
+from pgengram.sign_in import seals
+
 LOOPBACK: Final = frozenset({"127.0.0.1", "::1", "localhost"})
 REGISTERED: Final = "dcr_"
 MAX_URIS: Final = 10
 MAX_URI: Final = 512  # characters
 MAX_NAME: Final = 80
-SEAL_BYTES: Final = 32
+SEALED_FOR: Final = "client"
 WITH_PORT: Final = re.compile(r"http://(?P<host>127\.0\.0\.1|\[::1\]|localhost)(?::\d{0,5})?(?P<rest>/.*)")
 
 
@@ -114,27 +113,13 @@ def registered(key: bytes, request: Any, now: int) -> OAuthClient:
     if not uris:
         raise InvalidClient("no redirect URI can be used")
     name = _name(request.get("client_name"))
-    text = json.dumps([name, uris, now], ensure_ascii=False, separators=(",", ":")).encode()
-    sealed = base64.urlsafe_b64encode(_seal(key, text) + text).decode().rstrip("=")
-    return OAuthClient(REGISTERED + sealed, name, uris)
+    return OAuthClient(REGISTERED + seals.sealed(key, SEALED_FOR, [name, uris, now]), name, uris)
 
 
 def unsealed(key: bytes, id_: str) -> OAuthClient | None:
     """Return the client that registered itself under this id; None for any other text."""
-    text = id_.removeprefix(REGISTERED)
-    try:
-        data = base64.b64decode(text + "=" * (-len(text) % 4), altchars=b"-_", validate=True)
-    except ValueError:
-        return None
-    seal, sealed = data[:SEAL_BYTES], data[SEAL_BYTES:]
-    if not hmac.compare_digest(seal, _seal(key, sealed)):
-        return None
-    name, uris, _ = json.loads(sealed)
-    return OAuthClient(id_, name, tuple(uris))
-
-
-def _seal(key: bytes, text: bytes) -> bytes:
-    return hmac.digest(key, b"client " + text, "sha256")
+    found = seals.value_of(key, SEALED_FOR, id_.removeprefix(REGISTERED))
+    return None if found is None else OAuthClient(id_, found[0], tuple(found[1]))
 
 
 def _uris(given: Any) -> tuple[str, ...]:

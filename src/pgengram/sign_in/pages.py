@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from functools import cache
 from importlib.resources import files
@@ -14,8 +13,8 @@ from starlette.responses import Response
 from pgengram.sign_in.clients import LOOPBACK
 from pgengram.sign_in.requests import UNSTORED
 from pgengram.store.clients.asked import Asked
+from pgengram.store.clients.page_sign_ins import PAGE_CLIENT
 
-MEMORY_ID: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 # Not no-referrer: browsers would name no origin with the form, and it could not be told from one of another page.
 HEADERS: Final = {**UNSTORED, "referrer-policy": "same-origin"}
 
@@ -31,37 +30,25 @@ def consent(asked: Asked, request: str, resource: str, *, wrong: bool = False, l
         left: how many tries are left then.
     """
     here = "a program on the device where your browser runs"
+    is_page = asked.client_id == PAGE_CLIENT
     return shown(
         200,
-        title="Let a program use your memory?",
+        title="Show your memory on this device?" if is_page else "Let a program use your memory?",
         asked=asked,
+        is_page=is_page,
         request=request,
         resource_host=urlsplit(resource).netloc,
         who=asked.client_host or "a program that named itself",
         where=here if asked.redirect_host in LOOPBACK else asked.redirect_host,
         wrong=wrong,
         left=left,
-        target=asked.redirect_uri,
+        target="" if is_page else asked.redirect_uri,
     )
 
 
 def refused(why: str) -> Response:
     """Return a page that tells a person why a program can't come in."""
     return shown(400, title="This can’t go on", text=why, next="Begin again in the program that sent you here.")
-
-
-def cited(id_: str) -> Response:
-    """Return the page of a memory that a program cites: how its owner reads it. Strangers learn nothing, not even whether
-    there is such a memory.
-    """
-    if not MEMORY_ID.fullmatch(id_):
-        return shown(404, title="There is nothing here", text="This address belongs to no memory.")
-    return shown(
-        200,
-        title="A memory of pgengram",
-        text="It stays with its owner, who can read it on the computer where pgengram runs:",
-        command=f"pgengram show {id_}",
-    )
 
 
 def unavailable(retry_after: Mapping[str, str]) -> Response:

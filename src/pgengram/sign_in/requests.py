@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
@@ -11,6 +12,12 @@ from urllib.parse import parse_qsl
 from starlette.responses import Response
 
 EVERYWHERE: Final = {"access-control-allow-origin": "*"}
+BROWSERS: Final = ("Edg", "OPR", "Firefox", "Chrome", "Safari")  # in this order: each names later ones, too
+NAMES: Final = {"Edg": "Edge", "OPR": "Opera"}
+SYSTEMS: Final = {
+    "Windows": "Windows", "Android": "Android", "iPhone": "iOS", "iPad": "iOS", "Macintosh": "macOS",
+    "CrOS": "ChromeOS", "Linux": "Linux",
+}  # fmt: skip
 UNSTORED: Final = {"cache-control": "no-store", "x-content-type-options": "nosniff"}
 
 
@@ -26,6 +33,7 @@ class Asking:
     cookie: str = ""
     origin: str | None = None
     fetch_site: str | None = None
+    user_agent: str = ""
 
 
 class OAuthError(Exception):
@@ -70,6 +78,22 @@ def form_of(asking: Asking) -> dict[str, str]:
         return parameters(asking.body.decode("ascii"))
     except UnicodeDecodeError:
         raise OAuthError("invalid_request", "the parameters can't be read") from None
+
+
+def cookie_value(header: str, name: str) -> str:
+    """Return the value of a cookie; empty without it, or if it is there twice."""
+    found = [part.strip().partition("=") for part in header.split(";")]
+    values = [value for one, _, value in found if one == name]
+    return values[0] if len(values) == 1 else ""
+
+
+def browser_name(agent: str) -> str:
+    """Return how a person calls the browser that sends this User-Agent."""
+    browser = next((one for one in BROWSERS if f"{one}/" in agent), "")
+    system = next((name for word, name in SYSTEMS.items() if word in agent), "")
+    if not browser:
+        return re.sub(r"[^\w./ -]", "", agent)[:40] or "unknown"
+    return f"{NAMES.get(browser, browser)} on {system}" if system else NAMES.get(browser, browser)
 
 
 def json_answer(content: Any, status: int = 200, headers: Mapping[str, str] | None = None) -> Response:

@@ -17,24 +17,17 @@ import time
 from collections.abc import Mapping
 from functools import cached_property
 from typing import Any, Final
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlsplit
 
 from starlette.responses import Response
 
 from pgengram.errors import DatabaseFailed, InvalidInput
 from pgengram.sign_in import clients, pages
-from pgengram.sign_in.clients import InvalidClient, OAuthClient
+from pgengram.sign_in.clients import InvalidClient
+from pgengram.sign_in.consents import AUTHORIZE, OFFLINE, OPEN_PAGE, READ, WRITE, Consents
 from pgengram.sign_in.documents import ClientDocuments
-from pgengram.sign_in.requests import (
-    EVERYWHERE,
-    UNSTORED,
-    Asking,
-    OAuthError,
-    PageError,
-    form_of,
-    json_answer,
-    parameters,
-)
+from pgengram.sign_in.requests import EVERYWHERE, UNSTORED, Asking, OAuthError, PageError, form_of, json_answer
+from pgengram.sign_in.resolver import ClientResolver
 from pgengram.store.clients import connections
 from pgengram.store.clients.asked import Asked, Tokens
 from pgengram.store.clients.connections import Connections
@@ -42,17 +35,11 @@ from pgengram.store.store import Store
 
 log = logging.getLogger(__name__)
 
-READ, WRITE, OFFLINE = "memory:read", "memory:write", "offline_access"
 METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
-AUTHORIZE, TOKEN, REVOKE, REGISTER, STYLE = (
-    f"/oauth/{name}" for name in ("authorize", "token", "revoke", "register", "style.css")
-)
-MEMORY: Final = "/m/"  # before the id of a memory that is cited
+TOKEN, REVOKE, REGISTER, STYLE = (f"/oauth/{name}" for name in ("token", "revoke", "register", "style.css"))
+FOR_PEOPLE: Final = (AUTHORIZE, OPEN_PAGE)
 MAX_BODY: Final = 65_536  # bytes
-CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
-COOKIE: Final = "__Host-pgengram-sign-in"
-LOOPBACK_COOKIE: Final = "pgengram-sign-in"  # where the address is http, on this machine only
 RETRY_S: Final = 2
 
 
@@ -81,10 +68,9 @@ class AuthorizationServer:
             )
         self.resource = resource
         self.issuer = f"{parts.scheme}://{parts.netloc}"
-        self._is_local = is_local
         self._connections = Connections(store)
-        self._documents = documents
-        self._registers = registers
+        self._resolver = ClientResolver(self._connections, documents, registers=registers)
+        self.consents = Consents(self._connections, self._resolver, resource)
 
     # -- what is where ---------------------------------------------------------------------------------------------
 
@@ -92,26 +78,25 @@ class AuthorizationServer:
     def _routes(self) -> dict[tuple[str, str], Any]:
         path = urlsplit(self.resource).path.rstrip("/")
         metadata = {("GET", one + end): self._metadata for one in METADATA for end in {"", path}}
-        posts = {AUTHORIZE: self._decided, TOKEN: self._token, REVOKE: self._revoke, REGISTER: self._register}
+        posts = {AUTHORIZE: self.consents.answer, TOKEN: self._token, REVOKE: self._revoke, REGISTER: self._register}
         return {
             **metadata,
-            ("GET", AUTHORIZE): self._page,
+            ("GET", AUTHORIZE): self.consents.ask,
+            ("GET", OPEN_PAGE): self.consents.ask_for_page,
             ("GET", STYLE): self._style,
             **{("POST", one): answer for one, answer in posts.items()},
         }
 
     def serves(self, path: str) -> bool:
         """Whether a path is one of the endpoints."""
-        return path.startswith(MEMORY) or any(path == known for _, known in self._routes)
+        return any(path == known for _, known in self._routes)
 
     async def answer(self, asking: Asking) -> Response:
         """Answer a request to one of the endpoints."""
-        if asking.method == "OPTIONS" and asking.path != AUTHORIZE:
+        if asking.method == "OPTIONS" and asking.path not in FOR_PEOPLE:
             allowed = {"access-control-allow-methods": "GET, POST", "access-control-allow-headers": "*"}
             return Response(None, 204, {**EVERYWHERE, **allowed, "access-control-max-age": "600"})
         method = "GET" if asking.method == "HEAD" else asking.method
-        if method == "GET" and asking.path.startswith(MEMORY):
-            return pages.cited(asking.path.removeprefix(MEMORY))
         answer = self._routes.get((method, asking.path))
         if answer is None:
             allow = ", ".join(sorted({one for one, path in self._routes if path == asking.path}))
@@ -119,14 +104,14 @@ class AuthorizationServer:
         try:
             return await answer(asking)  # type: ignore[no-any-return]
         except OAuthError as error:
-            if asking.path == AUTHORIZE:
+            if asking.path in FOR_PEOPLE:
                 return pages.refused(f"The program that asks made a mistake: {error.description}.")
             return json_answer({"error": error.error, "error_description": error.description}, error.status)
         except PageError as error:
             return pages.refused(str(error))
         except (DatabaseFailed, TimeoutError):
             retry = {"retry-after": str(RETRY_S)}
-            if asking.path == AUTHORIZE:
+            if asking.path in FOR_PEOPLE:
                 return pages.unavailable(retry)
             return json_answer({"error": "temporarily_unavailable"}, 503, retry)
 
@@ -136,7 +121,7 @@ class AuthorizationServer:
             "authorization_endpoint": self.issuer + AUTHORIZE,
             "token_endpoint": self.issuer + TOKEN,
             "revocation_endpoint": self.issuer + REVOKE,
-            **({"registration_endpoint": self.issuer + REGISTER} if self._registers else {}),
+            **({"registration_endpoint": self.issuer + REGISTER} if self._resolver.registers else {}),
             "scopes_supported": [READ, WRITE, OFFLINE],
             "response_types_supported": ["code"],
             "response_modes_supported": ["query"],
@@ -151,120 +136,6 @@ class AuthorizationServer:
 
     async def _style(self, _: Asking) -> Response:
         return pages.style()
-
-    # -- who asks --------------------------------------------------------------------------------------------------
-
-    async def _client(self, id_: str, *, may_fetch: bool = True) -> OAuthClient:
-        """Return the client with this id.
-
-        Raises:
-            InvalidClient: there is none.
-        """
-        if (known := clients.known().get(id_)) is not None:
-            return known
-        if id_.startswith(clients.REGISTERED):
-            found = clients.unsealed(await self._connections.key("clients"), id_) if self._registers else None
-            if found is None:
-                raise InvalidClient("it is not registered here")
-            return found
-        if self._documents is None or not may_fetch or not id_.startswith("https://"):
-            raise InvalidClient("it is not known here")
-        return await self._documents.client(id_)
-
-    # -- the page --------------------------------------------------------------------------------------------------
-
-    async def _page(self, asking: Asking) -> Response:
-        given = parameters(asking.query)
-        client, redirect_uri = await self._checked_client(given)
-        try:
-            asked = self._asked(given, client, redirect_uri)
-        except OAuthError as error:
-            return self._back(redirect_uri, given.get("state"), error=error.error, error_description=error.description)
-        id_, cookie = await self._connections.begin(asked)
-        response = pages.consent(asked, id_, self.resource)
-        response.set_cookie(
-            self._cookie_name,
-            cookie,
-            max_age=600,
-            path="/",
-            secure=not self._is_local,
-            httponly=True,
-            samesite="strict",
-        )
-        return response
-
-    @property
-    def _cookie_name(self) -> str:
-        return LOOPBACK_COOKIE if self._is_local else COOKIE
-
-    async def _checked_client(self, given: Mapping[str, str]) -> tuple[OAuthClient, str]:
-        """Return who asks, and an address of theirs; nobody is sent to any other.
-
-        Raises:
-            PageError: the client or the address is not good.
-        """
-        try:
-            client = await self._client(given.get("client_id", ""))
-        except InvalidClient as error:
-            async with self._connections.login() as connection:
-                await connections.note(connection, "client_refused")
-            raise PageError(f"The program that asks is not known: {error}.") from None
-        redirect_uri = given.get("redirect_uri", client.redirect_uris[0] if len(client.redirect_uris) == 1 else "")
-        if not clients.usable(redirect_uri) or not client.allows(redirect_uri):
-            raise PageError("The program that asks wants the answer sent to an address that is not its own.")
-        return client, redirect_uri
-
-    def _asked(self, given: Mapping[str, str], client: OAuthClient, redirect_uri: str) -> Asked:
-        if given.get("response_type") != "code":
-            raise OAuthError("unsupported_response_type", "response_type must be code")
-        if given.get("code_challenge_method") != "S256" or not CHALLENGE.fullmatch(given.get("code_challenge", "")):
-            raise OAuthError("invalid_request", "PKCE with code_challenge_method=S256 is needed")
-        if given.get("resource") != self.resource:
-            raise OAuthError("invalid_target", f"resource must be {self.resource}")
-        scopes = set(given.get("scope", "").split()) & {READ, WRITE}
-        return Asked(
-            client_id=client.id,
-            client_name=client.name,
-            client_host=client.host,
-            redirect_uri=redirect_uri,
-            redirect_host=urlsplit(redirect_uri).hostname or "",
-            challenge=given["code_challenge"],
-            resource=self.resource,
-            state=given.get("state"),
-            may_write=WRITE in scopes or not scopes,
-        )
-
-    async def _decided(self, asking: Asking) -> Response:
-        if asking.origin not in (None, self.issuer) or asking.fetch_site not in (None, "same-origin"):
-            raise PageError("The answer came from another page.")
-        given = form_of(asking)
-        id_, code = given.get("request", ""), given.get("code", "")
-        async with self._connections.login() as connection:
-            found = await self._connections.request(connection, id_, self._cookie(asking))
-            if found is None:
-                raise PageError("This request is over, was answered already, or belongs to another browser.")
-            asked, left = found
-            if given.get("decision") != "allow":
-                await self._connections.deny(connection, id_, asked)
-                return self._back(asked.redirect_uri, asked.state, error="access_denied")
-            may_write = given.get("may_write") == "yes"
-            answer = await self._connections.allow(connection, id_, asked, code, may_write=may_write)
-        if answer is None and left == 1:
-            raise PageError("The code was wrong too often.")
-        if answer is None:
-            return pages.consent(asked, id_, self.resource, wrong=True, left=left - 1)
-        return self._back(asked.redirect_uri, asked.state, 303, code=answer)
-
-    def _cookie(self, asking: Asking) -> str:
-        found = [part.strip().partition("=") for part in asking.cookie.split(";")]
-        values = [value for name, _, value in found if name == self._cookie_name]
-        return values[0] if len(values) == 1 else ""
-
-    def _back(self, redirect_uri: str, state: str | None, status: int = 302, **told: str) -> Response:
-        """Send the browser back to the program, with who answers."""
-        query = urlencode({**told, **({"state": state} if state is not None else {}), "iss": self.issuer})
-        address = f"{redirect_uri}{'&' if urlsplit(redirect_uri).query else '?'}{query}"
-        return Response(None, status, {**pages.HEADERS, "location": address})
 
     # -- tokens ----------------------------------------------------------------------------------------------------
 
@@ -293,17 +164,11 @@ class AuthorizationServer:
     async def _named(self, given: Mapping[str, str]) -> str:
         """Return the id of the client that a form names.
 
-        Nothing is fetched, as strangers may ask this as often as they like, and a program whose document can't be had
-        today may refresh: who was let in by its document is known by its grant.
-
         Raises:
             OAuthError: there is none, so that it has to register again.
         """
-        id_ = given.get("client_id", "")
-        if id_.startswith("https://") and self._documents is not None and await self._connections.knows(id_):
-            return id_
         try:
-            return (await self._client(id_, may_fetch=False)).id
+            return await self._resolver.named(given.get("client_id", ""))
         except InvalidClient as error:
             raise OAuthError("invalid_client", str(error), 401) from None
 
@@ -343,7 +208,7 @@ class AuthorizationServer:
         return Response(None, 200, {**UNSTORED, **EVERYWHERE})
 
     async def _register(self, asking: Asking) -> Response:
-        if not self._registers:
+        if not self._resolver.registers:
             raise OAuthError("invalid_client_metadata", "clients are not registered here", 403)
         if not asking.content_type.startswith("application/json"):
             raise OAuthError("invalid_client_metadata", "the body must be application/json")

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.runtime.context import ACTOR, PAGE
+from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY
 from pgengram.ui.sign_ins import LOOPBACK, SIGN_IN_PATH, SIGN_IN_S, Shut, SignIn, SignIns
 
 IDENTITY_PATH: Final = "/identity"
@@ -91,26 +92,23 @@ class SessionGuard:
 
         ACTOR.set(PAGE)
         try:
-            self._check(Headers(scope=scope), scope["method"], scope["path"])
+            self._check(scope)
         except Shut as refusal:
             await self._refuse(refusal)(scope, receive, sending)
             return
         await self._inner(scope, receive, sending)
 
-    def _check(self, headers: Headers, method: str, path: str) -> None:
+    def _check(self, scope: Scope) -> None:
         """Refuse foreign names, foreign pages, and whoever has no cookie.
 
         Raises:
             Shut: the request goes no further.
         """
+        headers, path = Headers(scope=scope), scope["path"]
         host = headers.get("host", "")
         if len(headers.getlist("host")) != 1 or host not in self._hosts:
             raise Shut("This request was sent to the wrong address.", "Open it by the link that `pgengram ui` printed.")
-        origin = headers.get("origin")
-        if origin is not None and origin != f"http://{host}":
-            raise Shut("Another page sent this request.", "Open the page itself and repeat the change there.")
-        if method not in READING and origin is None:
-            raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
+        _check_origin(headers, scope["method"], f"http://{host}")
         if path not in (SIGN_IN_PATH, IDENTITY_PATH) and not path.startswith(STATIC) and not self.known(headers):
             raise Shut("This browser isn't signed in, or no longer. Open the link printed by `pgengram ui`.")
 
@@ -190,6 +188,42 @@ class SessionGuard:
                 "This form belongs to another namespace or to another store.",
                 "Load the page again and repeat the change.",
             )
+
+
+class PublicGuard(SessionGuard):
+    """The same for browsers that signed in over HTTP: the door before it knows the name and the sign-in.
+
+    Args:
+        inner: the pages.
+        origin: of the pages, as browsers know it.
+        refuse: makes the page that tells of a refusal.
+        sign_ins: makes the mark of forms.
+        namespace: whose pages these are.
+    """
+
+    def __init__(
+        self, inner: ASGIApp, origin: str, refuse: Callable[[Shut], Response], sign_ins: SignIns, namespace: str
+    ) -> None:
+        super().__init__(inner, 0, refuse, sign_ins, namespace)
+        self._origin = origin
+
+    def _check(self, scope: Scope) -> None:
+        _check_origin(Headers(scope=scope), scope["method"], self._origin)
+        if scope["method"] not in READING and not scope[SIGN_IN_KEY].may_write:
+            raise Shut("On this device memories can only be read.", "A new sign-in can allow more.")
+
+
+def _check_origin(headers: Headers, method: str, own: str) -> None:
+    """Refuse what another page sends, and a change that doesn't say which page it comes from.
+
+    Raises:
+        Shut: the request goes no further.
+    """
+    origin = headers.get("origin")
+    if origin is not None and origin != own:
+        raise Shut("Another page sent this request.", "Open the page itself and repeat the change there.")
+    if method not in READING and origin is None:
+        raise Shut("A change must say which page it comes from.", "Use the buttons of this page.")
 
 
 def cookie_of(headers: Headers, name: str) -> str:

@@ -22,6 +22,7 @@ from typing import Final
 
 from pgengram.data_folder import make_data_folder
 from pgengram.errors import PgengramError
+from pgengram.sign_in.requests import browser_name
 
 SIGN_IN_PATH: Final = "/enter"
 SIGN_IN_S: Final = 30 * 86_400  # how long a browser stays signed in while the server runs
@@ -30,12 +31,6 @@ SECRET_BYTES: Final = 32
 LOOPBACK: Final = "127.0.0.1"
 NSSWITCH: Final = Path("/etc/nsswitch.conf")
 RESOLVES_LOCALHOST: Final = re.compile(r"^hosts:.*\b(?:resolve|myhostname)\b", re.MULTILINE)  # modules of systemd
-BROWSERS: Final = ("Edg", "OPR", "Firefox", "Chrome", "Safari")  # in this order: each names later ones, too
-NAMES: Final = {"Edg": "Edge", "OPR": "Opera"}
-SYSTEMS: Final = {
-    "Windows": "Windows", "Android": "Android", "iPhone": "iOS", "iPad": "iOS", "Macintosh": "macOS",
-    "CrOS": "ChromeOS", "Linux": "Linux",
-}  # fmt: skip
 
 
 class Shut(PgengramError):
@@ -163,15 +158,6 @@ def host_name(secret: bytes, nsswitch: Path = NSSWITCH) -> str:
 def own_name(secret: bytes) -> str:
     """Return the name of this machine that only this store's page has (RFC 6761: all of localhost is loopback)."""
     return f"pgengram-{_mac(secret, 'name')[:12]}.localhost"
-
-
-def browser_name(agent: str) -> str:
-    """Return how a person calls the browser that sends this User-Agent."""
-    browser = next((one for one in BROWSERS if f"{one}/" in agent), "")
-    system = next((name for word, name in SYSTEMS.items() if word in agent), "")
-    if not browser:
-        return re.sub(r"[^\w./ -]", "", agent)[:40] or "unknown"
-    return f"{NAMES.get(browser, browser)} on {system}" if system else NAMES.get(browser, browser)
 
 
 def remembered_secret(folder: Path) -> bytes:

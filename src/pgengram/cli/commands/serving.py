@@ -32,6 +32,7 @@ from pgengram.settings import Settings
 
 if TYPE_CHECKING:
     from pgengram.mcp.http.oauth import Trust
+    from pgengram.mcp.http.page_door import PagesOf
 
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -139,7 +140,20 @@ async def serve(
     logs.start_telemetry()
     certificate = (certfile, keyfile) if certfile and keyfile else None
     announce = partial(_announce, naked=not local and certificate is None, as_json=as_json)
-    await serve_http(Settings.from_environment(), rules, bound(host, port), certificate=certificate, announce=announce)
+    await serve_http(
+        Settings.from_environment(),
+        rules,
+        bound(host, port),
+        certificate=certificate,
+        announce=announce,
+        pages_of=_pages() if sign_in else None,
+    )
+
+
+def _pages() -> PagesOf:
+    from pgengram.ui.public import PublicPages
+
+    return PublicPages
 
 
 def _trust(issuer: str, audience: str, no_auth: bool, *names: str) -> Trust | None:

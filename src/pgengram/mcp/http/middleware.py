@@ -28,6 +28,7 @@ from pgengram.errors import DatabaseFailed
 from pgengram.mcp.http.bodies import whole_body
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
+from pgengram.mcp.http.page_door import PageDoor, PageServer
 from pgengram.mcp.http.requests import (
     Gone,
     HTTPRejection,
@@ -43,7 +44,7 @@ from pgengram.mcp.http.sign_in_door import SignInDoor
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk_server import Refused, frame
 from pgengram.runtime.logs import trace
-from pgengram.sign_in.server import READ, WRITE
+from pgengram.sign_in.consents import READ, WRITE
 from pgengram.store.clients import rates, tokens
 
 log = logging.getLogger(__name__)
@@ -89,15 +90,19 @@ class AuthMiddleware:
         inner: the transport behind it.
         namespaces: whose memories are behind that.
         rules: who is let in.
+        pages: of memories, for browsers that signed in; None where nobody signs in.
     """
 
-    def __init__(self, inner: ASGIApp, namespaces: NamespaceServers, rules: Rules) -> None:
+    def __init__(
+        self, inner: ASGIApp, namespaces: NamespaceServers, rules: Rules, pages: PageServer | None = None
+    ) -> None:
         self._inner = inner
         self._namespaces = namespaces
         self._rules = rules
         self._rates = Rates(rules.calls_per_minute)
         self._issuer = None if rules.trust is None else Issuer(rules.trust)
         self._sign_in = None if rules.sign_in is None else SignInDoor(rules, namespaces.host.store)
+        self._page_door = None if pages is None else PageDoor(pages, rules, namespaces.host.store)
         self._looking_up = asyncio.Semaphore(LOOK_UPS)
         self._probing = asyncio.Lock()
         self._probed_at = -READY_FRESH_S
@@ -137,9 +142,12 @@ class AuthMiddleware:
         if public is not None:
             await public(scope, receive, send)
             return
-        if request.path != PATH:
+        if request.path != PATH and self._page_door is None:
             raise HTTPRejection(404, f"There is nothing at this address; MCP is served at {PATH}.")
         self._check_host(request)
+        if request.path != PATH and self._page_door is not None:
+            await self._page_door.answer(request, scope, receive, send)
+            return
         origin = self._checked_origin(request, scope["scheme"])
         if origin:
             send = with_headers(send, {"access-control-allow-origin": origin, "vary": "origin", **EXPOSED})

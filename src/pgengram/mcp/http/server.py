@@ -17,12 +17,12 @@ from pgengram.errors import InvalidInput, PgengramError
 from pgengram.local.socket_server import LocalServer
 from pgengram.mcp.http.middleware import MAX_BODY, MAX_HEADERS, PATH, AuthMiddleware
 from pgengram.mcp.http.namespaces import NamespaceServers
+from pgengram.mcp.http.page_door import MEMORY, PagesOf
 from pgengram.mcp.http.requests import Rules
 from pgengram.mcp.http.sockets import PatientConnection
 from pgengram.mcp.http.transport import Transport
 from pgengram.runtime.logs import log_to_stderr
 from pgengram.runtime.web_server import WebServer
-from pgengram.sign_in.server import MEMORY
 from pgengram.store.clients import rates
 
 if TYPE_CHECKING:
@@ -45,6 +45,7 @@ async def serve_http(
     *,
     certificate: tuple[Path, Path] | None = None,
     announce: Callable[[str], None],
+    pages_of: PagesOf | None = None,
 ) -> None:
     """Serve MCP over HTTP on a bound socket until a signal comes; then let calls in flight end, and close everything.
 
@@ -54,6 +55,7 @@ async def serve_http(
         listener: where clients come to.
         certificate: files of a certificate chain and its key, for TLS.
         announce: called with a line once clients can come.
+        pages_of: makes the pages for browsers that sign in; without them they can't.
 
     Raises:
         InvalidInput: the certificate cannot be used.
@@ -61,11 +63,12 @@ async def serve_http(
     log_to_stderr(settings.log_level)
     logging.getLogger("uvicorn").setLevel(logging.ERROR)  # strangers could fill the log with their broken requests
     parts = urlsplit(rules.resource)
-    cited_at = f"{parts.scheme}://{parts.netloc}{MEMORY}" if rules.sign_in else ""
-    namespaces = NamespaceServers(settings, cited_at)
+    origin = f"{parts.scheme}://{parts.netloc}"
+    namespaces = NamespaceServers(settings, f"{origin}{MEMORY}" if rules.sign_in else "")
+    pages = pages_of(settings, namespaces.host, origin) if rules.sign_in and pages_of else None
     transport = Transport(namespaces.server(), MAX_BODY)
     config = uvicorn.Config(
-        AuthMiddleware(transport, namespaces, rules),
+        AuthMiddleware(transport, namespaces, rules, pages),
         interface="asgi3",
         http=cast("type[asyncio.Protocol]", functools.partial(PatientConnection, patience_s=rules.patience_s)),
         ws="none",
@@ -97,6 +100,8 @@ async def serve_http(
         opening.cancel()
         await asyncio.wait({opening})
         await local.close()
+        if pages is not None:
+            await pages.close()
         await namespaces.close()
 
 

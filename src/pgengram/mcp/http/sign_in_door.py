@@ -9,14 +9,15 @@ from starlette.types import Receive, Scope
 
 from pgengram.mcp.http.bodies import whole_body
 from pgengram.mcp.http.requests import HTTPRejection, Rates, Request, Rules, SignIn
+from pgengram.sign_in.consents import AUTHORIZE, OPEN_PAGE
 from pgengram.sign_in.documents import ClientDocuments
 from pgengram.sign_in.requests import Asking
-from pgengram.sign_in.server import AUTHORIZE, MAX_BODY, REGISTER, AuthorizationServer
+from pgengram.sign_in.server import MAX_BODY, REGISTER, AuthorizationServer
 from pgengram.store.store import Store
 
 # Tokens can't be guessed, so asking for them isn't counted: behind a tunnel all programs come from one address, and a
 # stranger must not keep them from refreshing.
-COUNTED: Final = (AUTHORIZE, REGISTER)
+COUNTED: Final = (AUTHORIZE, OPEN_PAGE, REGISTER)
 
 
 class SignInDoor:
@@ -64,5 +65,6 @@ class SignInDoor:
                 cookie=request.one(b"cookie") or "",
                 origin=request.one(b"origin"),
                 fetch_site=request.one(b"sec-fetch-site"),
+                user_agent=request.one(b"user-agent") or "",
             )
         )

@@ -7,8 +7,6 @@ once more, and nothing need be stored for that.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 import hmac
 import secrets
 from collections.abc import Sequence
@@ -19,8 +17,10 @@ from typing import TYPE_CHECKING, Any, Final, Literal
 import psycopg
 from psycopg.types.json import Jsonb
 
-from pgengram.errors import NotFound, NotReady
+from pgengram.errors import NotFound
+from pgengram.store.clients import page_sign_ins, token_secrets
 from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Scope, Tokens
+from pgengram.store.clients.token_secrets import hashed
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
@@ -33,6 +33,7 @@ CODE_LIFE: Final = timedelta(seconds=60)
 PAIRING_LIFE: Final = timedelta(minutes=10)
 IDLE_LIFE: Final = timedelta(days=60)
 GRANT_LIFE: Final = timedelta(days=365)
+PAGE_LIFE: Final = timedelta(days=30)  # as long as a browser on the owner's machine
 REPLAY: Final = timedelta(seconds=120)  # within which an old refresh token gives the same new tokens again
 TRIES: Final = 5  # wrong pairing codes in one request
 TRIES_OF_A_CODE: Final = 15  # wrong ones, wherever they are typed, until a code that waits is worth nothing
@@ -42,28 +43,28 @@ ACCESS_PREFIX: Final = "pga_"
 REFRESH_PREFIX: Final = "pgr_"
 EVENTS_KEPT: Final = timedelta(days=365)
 STRANGERS_KEPT: Final = 5_000  # events that anybody can cause
-MOST_OPEN: Final = 1_000  # requests that wait for a person
-SEAL_BYTES: Final = 8
+MOST_ANSWERED: Final = 1_000  # requests whose tries are counted; of older ones they begin again
 
 KEY: Final = """
 INSERT INTO server_keys (purpose, secret) VALUES (%(purpose)s, %(secret)s) ON CONFLICT (purpose) DO NOTHING
 """
 FIND_KEY: Final = "SELECT secret FROM server_keys WHERE purpose = %(purpose)s"
+# Uses oauth_requests_pkey.
 ADD_REQUEST: Final = """
-INSERT INTO oauth_requests (id_hash, cookie_hash, asked, expires_at)
-VALUES (%(id_hash)s, %(cookie_hash)s, %(asked)s, now() + %(life)s)
+INSERT INTO oauth_requests (id_hash, asked, expires_at) VALUES (%(id_hash)s, %(asked)s, now() + %(life)s)
+ON CONFLICT (id_hash) DO NOTHING
 """
-# Those that were answered stay for an hour, so that a code that is used again ends its connection.
-DROP_OLD: Final = "DELETE FROM oauth_requests WHERE coalesce(code_expires_at + interval '1 hour', expires_at) < now()"
-COUNT_OPEN: Final = "SELECT count(*) AS count FROM oauth_requests WHERE code_hash IS NULL"
-FIND_REQUEST: Final = """
-SELECT id_hash, cookie_hash, asked, tries, expires_at > now() AS is_open, code_hash FROM oauth_requests
-WHERE id_hash = %(id_hash)s FOR UPDATE
+# Those that were allowed stay for an hour, so that a code that is used again ends its connection.
+DROP_OLD: Final = """
+DELETE FROM oauth_requests WHERE coalesce(code_expires_at + interval '1 hour', expires_at) < now()
+  OR code_hash IS NULL AND expires_at < (
+    SELECT expires_at FROM oauth_requests WHERE code_hash IS NULL ORDER BY expires_at DESC OFFSET %(most)s LIMIT 1)
 """
+FIND_REQUEST: Final = "SELECT tries, code_hash FROM oauth_requests WHERE id_hash = %(id_hash)s FOR UPDATE"
 COUNT_TRY: Final = "UPDATE oauth_requests SET tries = tries + 1 WHERE id_hash = %(id_hash)s"
-END_REQUEST: Final = "UPDATE oauth_requests SET expires_at = now() WHERE id_hash = %(id_hash)s"
+END_REQUEST: Final = "UPDATE oauth_requests SET tries = %(tries)s WHERE id_hash = %(id_hash)s"
 SET_CODE: Final = """
-UPDATE oauth_requests SET code_hash = %(code_hash)s, code_expires_at = now() + %(life)s, grant_id = %(grant_id)s, expires_at = now()
+UPDATE oauth_requests SET code_hash = %(code_hash)s, code_expires_at = now() + %(life)s, grant_id = %(grant_id)s
 WHERE id_hash = %(id_hash)s
 """
 FIND_CODE: Final = """
@@ -100,7 +101,10 @@ ON CONFLICT (id) DO NOTHING
 """
 DROP_EXPIRED: Final = "DELETE FROM access_tokens WHERE grant_id = %(id)s AND expires_at < now()"
 REVOKE_ACCESS: Final = "UPDATE access_tokens SET revoked_at = now() WHERE grant_id = %(id)s AND revoked_at IS NULL"
-REVOKE_GRANT: Final = "UPDATE oauth_grants SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL RETURNING id"
+REVOKE_GRANT: Final = """
+UPDATE oauth_grants SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL
+RETURNING id, namespace, client_host, redirect_host, scope
+"""
 KNOWS: Final = """
 SELECT EXISTS (SELECT FROM oauth_grants WHERE client_id = %(id)s) AS is_known
 """
@@ -123,18 +127,14 @@ DELETE FROM access_events WHERE at < now() - %(kept)s OR grant_id IS NULL AND ev
   ORDER BY id DESC OFFSET %(strangers)s LIMIT 1)
 """
 EVENTS: Final = """
-SELECT at, event, namespace, client_host, redirect_host, scope, grant_id FROM access_events ORDER BY id DESC LIMIT %(limit)s
+SELECT at, event, namespace, client_host, redirect_host, scope, grant_id FROM access_events
+WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s ORDER BY id DESC LIMIT %(limit)s
 """
 
 Event = Literal[
     "pairing_opened", "consent_shown", "consent_given", "consent_denied", "wrong_code", "token_issued", "token_refreshed",
     "code_used_again", "refresh_used_again", "revoked", "client_refused",
 ]  # fmt: skip
-
-
-def hashed(text: str) -> bytes:
-    """Return what is kept of a secret that cannot be guessed."""
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
 
 def plain_code(typed: str) -> str:
@@ -182,39 +182,51 @@ class Connections:
 
     # -- a request, from the page to its code ----------------------------------------------------------------------
 
-    async def begin(self, asked: Asked) -> tuple[str, str]:
-        """Keep what a program asks for; return the request's id and what the browser's cookie holds.
-
-        Raises:
-            NotReady: too many requests wait for a person.
+    async def show(self, asked: Asked) -> None:
+        """Note that a person is asked. Nothing else is kept of a request until somebody answers it, so strangers can't
+        use up room for those of the owner.
         """
-        id_, cookie = secrets.token_urlsafe(24), secrets.token_urlsafe(24)
         async with self.login() as connection:
-            await connection.execute(DROP_OLD)
             await connection.execute(FORGET_EVENTS, {"kept": EVENTS_KEPT, "strangers": STRANGERS_KEPT})
-            row = await (await connection.execute(COUNT_OPEN)).fetchone()
-            if row is None or row["count"] >= MOST_OPEN:
-                raise NotReady("Too many programs wait for an answer.")
-            given = {"id_hash": hashed(id_), "cookie_hash": hashed(cookie), "asked": Jsonb(asked.as_json())}
-            await connection.execute(ADD_REQUEST, given | {"life": REQUEST_LIFE})
             await note(connection, "consent_shown", asked)
-        return id_, cookie
 
-    async def request(self, connection: Connection, id_: str, cookie: str) -> tuple[Asked, int] | None:
-        """Lock an open request of this browser, and return what was asked for and the tries that are left."""
+    async def answering(self, connection: Connection, id_: str, asked: Asked) -> int:
+        """Lock a request that is being answered, and return how many tries are left; none once it has been answered."""
+        await connection.execute(DROP_OLD, {"most": MOST_ANSWERED})
+        given = {"id_hash": hashed(id_), "asked": Jsonb(asked.as_json()), "life": REQUEST_LIFE}
+        await connection.execute(ADD_REQUEST, given)
         row = await (await connection.execute(FIND_REQUEST, {"id_hash": hashed(id_)})).fetchone()
-        if row is None or not row["is_open"] or not hmac.compare_digest(bytes(row["cookie_hash"]), hashed(cookie)):
-            return None
-        left = TRIES - row["tries"]
-        return (Asked(**row["asked"]), left) if left > 0 else None
+        return 0 if row is None or row["code_hash"] is not None else max(0, TRIES - int(row["tries"]))
 
     async def deny(self, connection: Connection, id_: str, asked: Asked) -> None:
         """End a request that a person refused."""
-        await connection.execute(END_REQUEST, {"id_hash": hashed(id_)})
+        await connection.execute(END_REQUEST, {"id_hash": hashed(id_), "tries": TRIES})
         await note(connection, "consent_denied", asked)
 
     async def allow(self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool) -> str | None:
         """Return the authorization code of a request whose pairing code is right; a wrong one is counted, and gives None."""
+        grant_id = await self._granted(connection, id_, asked, code, may_write=may_write, life=GRANT_LIFE)
+        if grant_id is None:
+            return None
+        answer = secrets.token_urlsafe(32)
+        given = {"id_hash": hashed(id_), "code_hash": hashed(answer), "life": CODE_LIFE, "grant_id": grant_id}
+        await connection.execute(SET_CODE, given)
+        return answer
+
+    async def allow_page(
+        self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool
+    ) -> str | None:
+        """Return what the cookie of a browser holds that may show the page; None for a wrong pairing code."""
+        grant_id = await self._granted(connection, id_, asked, code, may_write=may_write, life=PAGE_LIFE)
+        if grant_id is None:
+            return None
+        await connection.execute(END_REQUEST, {"id_hash": hashed(id_), "tries": TRIES})
+        return await page_sign_ins.begin(connection, grant_id)
+
+    async def _granted(
+        self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool, life: timedelta
+    ) -> str | None:
+        """Return the id of a new grant for a right pairing code; count a wrong one."""
         given = {"code_hash": hashed(plain_code(code)), "tries": TRIES_OF_A_CODE}
         paired = await (await connection.execute(USE_PAIRING, given)).fetchone()
         if paired is None:
@@ -226,14 +238,11 @@ class Connections:
         grant = {
             "id": secrets.token_hex(8), "client_id": asked.client_id, "client_name": asked.client_name,
             "client_host": asked.client_host, "redirect_host": asked.redirect_host, "namespace": paired["namespace"],
-            "scope": scope, "resource": asked.resource, "life": GRANT_LIFE,
+            "scope": scope, "resource": asked.resource, "life": life,
         }  # fmt: skip
         await connection.execute(ADD_GRANT, grant)
-        answer = secrets.token_urlsafe(32)
-        given = {"id_hash": hashed(id_), "code_hash": hashed(answer), "life": CODE_LIFE, "grant_id": grant["id"]}
-        await connection.execute(SET_CODE, given)
         await note(connection, "consent_given", asked, namespace=paired["namespace"], scope=scope, grant_id=grant["id"])
-        return answer
+        return str(grant["id"])
 
     async def code(self, connection: Connection, code: str) -> Row | None:
         """Lock an authorization code, and return its row: `asked`, `grant_id`, `code_used_at` and `is_fresh`."""
@@ -255,7 +264,8 @@ class Connections:
         if grant is None or not grant["is_good"]:
             return None
         await note(connection, "token_issued", row["asked"], **_about(grant))
-        return await self._issue(connection, grant, 1, await self._sealed(grant, secrets.token_urlsafe(32)), None)
+        secret = token_secrets.with_seal(await self.key("tokens"), grant["id"], secrets.token_urlsafe(32))
+        return await self._issue(connection, grant, 1, secret, None)
 
     async def refreshed(self, connection: Connection, token: str, client_id: str) -> Tokens | None:
         """Return the next tokens for a refresh token, the same ones within two minutes; None if it is worth nothing.
@@ -266,34 +276,22 @@ class Connections:
         grant = await self._grant(connection, id_) if token.startswith(REFRESH_PREFIX) else None
         if grant is None or not grant["is_good"] or grant["client_id"] != client_id:
             return None
-        digest, number = hashed(secret), grant["generation"]
+        key, digest, number = await self.key("tokens"), hashed(secret), grant["generation"]
         if _same(grant["refresh_hash"], digest):
             await note(connection, "token_refreshed", **_about(grant))
-            return await self._issue(connection, grant, number + 1, await self._next(grant, number + 1, secret), digest)
+            following = token_secrets.following(key, grant["id"], number + 1, secret)
+            return await self._issue(connection, grant, number + 1, following, digest)
         if _same(grant["previous_hash"], digest) and grant["may_replay"]:
-            return await self._tokens(connection, grant, number, await self._next(grant, number, secret))
-        if await self._was_given(grant, secret):
+            following = token_secrets.following(key, grant["id"], number, secret)
+            return await self._tokens(connection, grant, number, following)
+        if token_secrets.was_given(key, grant["id"], secret):
             await note(connection, "refresh_used_again", **_about(grant))
             await self.end(connection, grant["id"])
         return None
 
-    async def _was_given(self, grant: Row, secret: str) -> bool:
-        """Whether a refresh secret is one that this grant had once; a guess ends nobody's connection."""
-        return hmac.compare_digest(await self._sealed(grant, secret[: -2 * SEAL_BYTES]), secret)
-
-    async def _sealed(self, grant: Row, secret: str) -> str:
-        """Return a refresh secret with a seal by which it is known when its hash is kept no longer."""
-        text = f"seal {grant['id']} {secret}".encode("utf-8", "surrogatepass")
-        return secret + hmac.digest(await self.key("tokens"), text, "sha256")[:SEAL_BYTES].hex()
-
     async def _grant(self, connection: Connection, id_: str) -> Row | None:
         given = {"id": id_, "idle": IDLE_LIFE, "replay": REPLAY}
         return await (await connection.execute(FIND_GRANT, given)).fetchone()
-
-    async def _next(self, grant: Row, number: int, secret: str) -> str:
-        """Return the refresh secret that follows another, which whoever has that and the server's key can compute."""
-        text = f"refresh {grant['id']} {number} {secret}".encode()
-        return await self._sealed(grant, _in_base64(hmac.digest(await self.key("tokens"), text, "sha256")))
 
     async def _issue(
         self, connection: Connection, grant: Row, number: int, secret: str, previous: bytes | None
@@ -305,9 +303,7 @@ class Connections:
 
     async def _tokens(self, connection: Connection, grant: Row, number: int, secret: str) -> Tokens:
         """Return the tokens of a generation, the same each time."""
-        text = f"access {grant['id']} {number} {secret}".encode()
-        derived = hmac.digest(await self.key("tokens"), text, "sha384")
-        id_, access = derived[:6].hex(), _in_base64(derived[6:38])
+        id_, access = token_secrets.access_token(await self.key("tokens"), grant["id"], number, secret)
         given = {
             "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64], "namespace": grant["namespace"],
             "scope": grant["scope"], "life": ACCESS_LIFE, "grant_id": grant["id"],
@@ -322,7 +318,7 @@ class Connections:
         ended = await (await connection.execute(REVOKE_GRANT, {"id": id_})).fetchone()
         await connection.execute(REVOKE_ACCESS, {"id": id_})
         if ended:
-            await note(connection, "revoked", grant_id=id_)
+            await note(connection, "revoked", **_about(ended))
         return ended is not None
 
     async def end_by_token(self, connection: Connection, token: str, client_id: str) -> None:
@@ -361,10 +357,10 @@ class Connections:
         async with self.login() as connection:
             return sum([await self.end(connection, id_) for id_ in ids])
 
-    async def events(self, limit: int) -> list[Row]:
-        """Return what happened lately, the newest first."""
+    async def events(self, limit: int, namespace: str | None = None) -> list[Row]:
+        """Return what happened lately, the newest first; with a namespace only what concerns that."""
         async with self.login() as connection:
-            return await (await connection.execute(EVENTS, {"limit": limit})).fetchall()
+            return await (await connection.execute(EVENTS, {"limit": limit, "namespace": namespace})).fetchall()
 
 
 async def note(connection: Connection, event: Event, asked: Asked | None = None, **about: Any) -> None:
@@ -381,7 +377,3 @@ def _about(grant: Row) -> dict[str, Any]:
 
 def _same(kept: Any, digest: bytes) -> bool:
     return kept is not None and hmac.compare_digest(bytes(kept), digest)
-
-
-def _in_base64(data: bytes) -> str:
-    return base64.urlsafe_b64encode(data).decode().rstrip("=")

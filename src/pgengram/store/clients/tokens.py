@@ -1,13 +1,12 @@
 """Access tokens of clients that come over HTTP: made, checked, listed, revoked.
 
-A token is `pgt_ID_SECRET`, or `pga_ID_SECRET` for a program that signed in (see `connections`). The id finds the row; of the secret, 256 random bits, only the SHA-256 is stored: a fast
-hash is enough for what cannot be guessed. How long a look takes says nothing about a secret: the index sees the id
-alone, hashes are compared in constant time, and an unknown id costs the same comparison.
+A token is `pgt_ID_SECRET`, or `pga_ID_SECRET` for a program that signed in (see `connections`). The id finds the row;
+of the secret, 256 random bits, only the SHA-256 is stored. How long a look takes says nothing about a secret: the index
+sees the id alone, hashes are compared in constant time, and an unknown id costs the same comparison.
 """
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 import logging
 import re
@@ -20,6 +19,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from psycopg.types.json import Jsonb
 
 from pgengram.errors import DatabaseFailed, InvalidInput, NotFound
+from pgengram.store.clients.token_secrets import hashed
 from pgengram.store.spaces.names import Right
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ async def create(
     if lifetime is not None and lifetime <= timedelta(0):
         raise InvalidInput("A token must be valid for some time.")
     id_, secret = secrets.token_hex(ID_BYTES), secrets.token_urlsafe(SECRET_BYTES)
-    row = {"id": id_, "secret_hash": _hash(secret), "name": name, "namespace": namespace, "scope": scope}
+    row = {"id": id_, "secret_hash": hashed(secret), "name": name, "namespace": namespace, "scope": scope}
     await store.open()
     await store.database.namespace_id(namespace)
     async with store.as_login() as connection:
@@ -145,7 +145,7 @@ async def verify(store: Store, token: str) -> AccessToken | None:
         return None
     id_, secret = shaped.groups()
     row = await store.one(FIND, {"id": id_})
-    right = hmac.compare_digest(_hash(secret), NOBODY if row is None else bytes(row["secret_hash"]))
+    right = hmac.compare_digest(hashed(secret), NOBODY if row is None else bytes(row["secret_hash"]))
     if row is None or not right or (found := _view(row)).state != "good":
         return None
     if found.last_used_at is None or found.seen_at - found.last_used_at > USE_NOTED_AFTER:
@@ -159,10 +159,6 @@ async def _note_use(store: Store, id_: str) -> None:
             await connection.execute(NOTE_USE, {"id": id_})
     except DatabaseFailed as error:  # it is full, or only to be read from: reading must go on
         log.info("the use of a token was not noted: %s", error.message)
-
-
-def _hash(secret: str) -> bytes:
-    return hashlib.sha256(secret.encode()).digest()
 
 
 def _view(row: dict[str, object]) -> AccessToken:

@@ -187,12 +187,11 @@ oauth_grants = Table(
     Column("spaces", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
 )
 Index("oauth_grants_of_namespace", oauth_grants.c.namespace)
-# A request to sign in, from the page that asks to the code that is used once.
+# A request to sign in that was answered, to the code that is used once; until then the page itself holds it, sealed.
 oauth_requests = Table(
     "oauth_requests",
     metadata,
     Column("id_hash", LargeBinary, primary_key=True),
-    Column("cookie_hash", LargeBinary, nullable=False),
     Column("asked", JSONB, nullable=False),
     Column("tries", Integer, nullable=False, server_default=text("0")),
     _moment("expires_at", nullable=False),

@@ -30,7 +30,7 @@ from pgengram.text.similarity import word_diff
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages import markup
-from pgengram.ui.session_guard import SessionGuard
+from pgengram.ui.session_guard import PublicGuard, SessionGuard
 from pgengram.ui.sign_ins import Shut, SignIns
 from pgengram.ui.view_data.changes import Done
 from pgengram.ui.view_data.jobs import Absent, Job
@@ -57,9 +57,16 @@ SECTIONS: Final = (
         "gear",
         {
             "/settings": "Settings", "/import": "Import", "/export": "Export", "/health": "Health",
-            "/sign-ins": "Sign-ins", "/tokens": "Tokens", "/receipts": "Receipts",
+            "/sign-ins": "Sign-ins", "/tokens": "Tokens", "/connections": "Connections",
+            "/receipts": "Receipts",
         },
     ),
+)  # fmt: skip
+# What is done on the owner's machine only: what takes everything away or brings much in, and what decides who is let in.
+# (/health is the server's own over HTTP.)
+HERE_ONLY: Final = (
+    "/enter", "/identity", "/sign-ins", "/namespaces", "/import", "/export", "/tokens", "/settings", "/health",
+    "/conversations/erase",
 )  # fmt: skip
 KEYS: Final = (  # what they do, on the page that explains them; the address of those that lead somewhere
     ("/", "Search", "/"), ("n", "Add a memory", "/new"), ("Ctrl K", "Go to a page or search, from anywhere", ""),
@@ -67,12 +74,6 @@ KEYS: Final = (  # what they do, on the page that explains them; the address of 
     ("a", "Go to what can be done with the selected memories", ""), ("e", "Edit the memory that is open", ""),
     ("u", "Undo the change that was just confirmed", ""), ("m", "Go to the menu", ""), ("1 to 5", "Answer a question of the review", ""),
     ("arrows + - 0", "Move and zoom the map, the graph and the chart", ""), ("?", "Show this page", "/help"),
-)  # fmt: skip
-# What Ctrl+K leads to: every page of the rail, with its key if it has one.
-PLACES: Final = (
-    ("Add a memory", "/new", "n"),
-    *((name, address, "/" if address == "/" else "") for _, _, pages in SECTIONS for address, name in pages.items()),
-    ("Namespaces", "/namespaces", ""), ("Help and keys", "/help", "?"),
 )  # fmt: skip
 SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
@@ -102,7 +103,8 @@ class PageApplication(ABC):
     """The pages of one run: how they are drawn, and what takes the place of one that cannot be.
 
     views: what they show; namespace: whose memories; sign_ins: the browsers that are let in; namespaces:
-    returns the names of all; said: what the last change did, shown on the next page.
+    returns the names of all; said: what the last change did, shown on the next page; origin: where browsers that
+    signed in over HTTP find these pages, empty for those of this machine alone.
     """
 
     views: ViewService
@@ -111,6 +113,7 @@ class PageApplication(ABC):
     sign_ins: SignIns = field(default_factory=SignIns)
     namespaces: Callable[[], Awaitable[list[str]]] | None = None
     said: list[Done] = field(default_factory=list)
+    origin: str = ""
     session_guard: SessionGuard = field(init=False)
     _templates: Environment = field(init=False)
 
@@ -123,7 +126,7 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": SECTIONS, "places": PLACES, "KEYS": KEYS, "guides": markup.TITLES,
+            "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.word_changes,
             "query": urlencode,
@@ -138,7 +141,32 @@ class PageApplication(ABC):
             "markdown": markup.markdown,
             "on_page": markup.on_page,
         }
-        self.session_guard = SessionGuard(self._application(), self.port, self._error, self.sign_ins, self.namespace)
+        inner, rest = self._application(), (self._error, self.sign_ins, self.namespace)
+        self.session_guard = (
+            PublicGuard(inner, self.origin, *rest) if self.origin else SessionGuard(inner, self.port, *rest)
+        )
+
+    def _has_page(self, path: str) -> bool:
+        """Whether there is a page at an address, for those who see these pages."""
+        return not self.origin or not any(path == one or path.startswith(f"{one}/") for one in HERE_ONLY)
+
+    def _sections(self) -> list[tuple[str, str, dict[str, str]]]:
+        shown = [
+            (name, icon, {path: title for path, title in pages.items() if self._has_page(path)})
+            for name, icon, pages in SECTIONS
+        ]
+        return [section for section in shown if section[2]]
+
+    def _places(self) -> list[tuple[str, str, str]]:
+        """Return what Ctrl+K leads to: every page of the rail, with its key if it has one."""
+        pages = [one for *_, pages in SECTIONS for one in pages.items()]
+        found = [
+            ("Add a memory", "/new", "n"),
+            *((name, path, "/" if path == "/" else "") for path, name in pages),
+            ("Namespaces", "/namespaces", ""),
+            ("Help and keys", "/help", "?"),
+        ]
+        return [one for one in found if self._has_page(one[1])]
 
     @abstractmethod
     def _routes(self) -> list[tuple[str, Page, str]]:
@@ -147,7 +175,11 @@ class PageApplication(ABC):
     def _application(self) -> ASGIApp:
         return Starlette(
             routes=[
-                *(Route(path, self._reporting(page), methods=[method]) for path, page, method in self._routes()),
+                *(
+                    Route(path, self._reporting(page), methods=[method])
+                    for path, page, method in self._routes()
+                    if self._has_page(path)
+                ),
                 Mount("/static", StaticFiles(directory=HERE / "static")),
             ],
             exception_handlers={HTTPException: self._lost, Exception: self._broken},
@@ -166,7 +198,7 @@ class PageApplication(ABC):
 
     def _error(self, error: PgengramError) -> Response:
         status = STATUS.get(error.code, UNREADY)
-        if isinstance(error, Shut):
+        if isinstance(error, Shut) and not self.origin:
             return self._page("come_in.html", status, error=error, inside=False)
         return self._page("error.html", status, error=error, inside=True)
 
@@ -183,7 +215,8 @@ class PageApplication(ABC):
         return report
 
     async def _broken(self, _: Request, __: Exception) -> Response:
-        error = PgengramError("An internal error occurred.", "The terminal of `pgengram ui` has the details.")
+        server = "pgengram serve" if self.origin else "pgengram ui"
+        error = PgengramError("An internal error occurred.", f"The terminal of `{server}` has the details.")
         return self._page("error.html", 500, error=error, inside=True)
 
     def _reporting(self, page: Page) -> Page:

@@ -1,4 +1,4 @@
-"""The pages of the settings: what can be set, export, import, tokens and sign-ins."""
+"""The pages of the settings: what can be set, export, import, tokens, connections and sign-ins."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotReady, PgengramError
 from pgengram.service.conversations import Conversations
+from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY
 from pgengram.store.clients.tokens import Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
@@ -34,6 +35,7 @@ class SettingsPages(PageApplication):
             "backups": self.views.backups.state(),
             "assistants": await self.views.assistants(),
             "signed_in": len(self.sign_ins.all()),
+            "connected": sum(one["is_good"] for one in await self.views.programs.all()),
             "secrets": self.views.manager.settings.secrets,
             "most_days": f.MAX_KEEP_DAYS,
             "asked": None,
@@ -160,6 +162,22 @@ class SettingsPages(PageApplication):
         """Make a token worthless."""
         fields = await self.session_guard.form(request)
         return self._then("/tokens", await self.views.revoke_token(fields.get("id", "")))
+
+    async def connections(self, request: Request) -> Response:
+        """Show the programs and browsers that signed in over HTTP, and what happened to them."""
+        programs, own = self.views.programs, request.scope.get(SIGN_IN_KEY)
+        return self._page(
+            "connections.html",
+            here="/connections",
+            connections=await programs.all(),
+            log=await programs.log(),
+            own=own.id if own else "",
+        )
+
+    async def end_connection(self, request: Request) -> Response:
+        """End a connection."""
+        fields = await self.session_guard.form(request)
+        return self._then("/connections", await self.views.programs.end(fields.get("id", "")))
 
     async def show_sign_ins(self, request: Request) -> Response:
         """Show the browsers that are signed in."""

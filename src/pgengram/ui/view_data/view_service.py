@@ -31,6 +31,7 @@ from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.drawing import NetworkView
 from pgengram.ui.view_data.jobs import BackgroundCache, Backups, Export, Import
 from pgengram.ui.view_data.map_view import MapView
+from pgengram.ui.view_data.programs import Programs
 from pgengram.ui.view_data.query_values import PAIRED, filled, moment_of, turn_place, whole_number
 from pgengram.views import Found, Shown, Stored, around_view, memory_view
 
@@ -96,6 +97,7 @@ class ViewService:
         self.export = Export(manager, folder / "pgengram.jsonl")
         self.arriving = Import(manager, folder / "import")
         self.backups = Backups(manager.settings)
+        self.programs = Programs(manager)
         self._reviews = BackgroundCache()  # not made anew after each answer
         self._answered: set[frozenset[str]] = set()  # groups of findings
 
