@@ -52,6 +52,13 @@ async def doctor(
     repair: Annotated[
         bool, typer.Option("--repair", help="Make memories whole that were written or changed by plain SQL.")
     ] = False,
+    public: Annotated[
+        str,
+        typer.Option(
+            metavar="URL",
+            help="Instead, check the address of `serve --sign-in`: name, certificate, metadata, challenge.",
+        ),
+    ] = "",
     as_json: AsJson = False,
 ) -> int:
     """Checks everything from the binaries to storing and finding a memory, then starts each connected entry as its
@@ -59,18 +66,28 @@ async def doctor(
 
     When a check fails, the checks that depend on it are skipped.
 
-    Example: `pgengram doctor --json`
+    Example: `pgengram doctor --public https://memory.example.org/mcp`
     """
-    findings = [finding async for finding in _findings(Settings.from_environment(), repair=repair)]
-    findings += [Finding(*seen) async for seen in connected_clients()] or [
-        Finding("Assistants", ok=True, seen="none is connected; run `pgengram connect`")
-    ]
+    if public:
+        from pgengram.cli.store.public_address import PublicAddress
+
+        findings = [Finding(*seen) async for seen in PublicAddress(public).findings()]
+    else:
+        findings = await _of_everything(repair=repair)
     if as_json:
         print_json([asdict(finding) for finding in findings])
     else:
         for finding in findings:
             _print_finding(finding)
     return 0 if all(finding.ok for finding in findings) else 1
+
+
+async def _of_everything(*, repair: bool) -> list[Finding]:
+    findings = [finding async for finding in _findings(Settings.from_environment(), repair=repair)]
+    return findings + (
+        [Finding(*seen) async for seen in connected_clients()]
+        or [Finding("Assistants", ok=True, seen="none is connected; run `pgengram connect`")]
+    )
 
 
 def _print_finding(finding: Finding) -> None:
