@@ -55,3 +55,12 @@ def pair(connections: Connections) -> Pair:
         return await connections.open_pairing(namespace, may_write=may_write)
 
     return paired
+
+
+@pytest_asyncio.fixture
+async def store(signing_database: Database) -> AsyncIterator[Store]:
+    """The store behind an authorization server of this process."""
+    made = Store(Settings(database_url=signing_database.url, embedder="none:"))
+    await made.open()
+    yield made
+    await made.close()

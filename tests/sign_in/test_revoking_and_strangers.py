@@ -3,25 +3,16 @@
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Sequence
-from urllib.parse import urlencode, urlsplit
+from urllib.parse import urlencode
 
-import httpx
 import pytest
-import pytest_asyncio
 from http_server import HttpServer
-from signing_in import PROFILES, Pair, Profile, Program, hidden, query
+from signing_in import PROFILES, Pair, Program, hidden, query
+from web_of_one_document import APP, BASE, Web, program_of
 
 from helpers import Database
-from pgengram.settings import Settings
-from pgengram.sign_in.documents import ClientDocuments
-from pgengram.sign_in.requests import Asking
-from pgengram.sign_in.server import AuthorizationServer
 from pgengram.store.clients.connections import STRANGERS_KEPT, Connections
 from pgengram.store.store import Store
-
-BASE = "https://memory.example.org"
-APP = Profile("App", "https://app.example.org/oauth/client.json", "https://app.example.org/back")
 
 
 async def test_a_connection_that_is_ended_before_its_code_is_exchanged_gets_no_token(
@@ -136,61 +127,6 @@ async def test_a_refresh_token_in_no_alphabet_of_tokens_is_refused(web: HttpServ
         answer = await program.refresh(text)
         assert (answer.status_code, answer.json()["error"]) == (400, "invalid_grant")
     assert (await program.call(tokens["access_token"])).status_code == 200
-
-
-class Web:
-    """A web with one document, which can be away."""
-
-    def __init__(self) -> None:
-        self.asked = 0
-        self.is_away = False
-
-    def documents(self) -> ClientDocuments:
-        """Return documents from this web, as a server that has just started has them."""
-
-        async def answers(_: httpx.Request) -> httpx.Response:
-            self.asked += 1
-            if self.is_away:
-                raise httpx.ConnectError("away")
-            about = {"client_id": APP.client_id, "client_name": APP.name, "redirect_uris": [APP.redirect_uri]}
-            return httpx.Response(200, json=about)
-
-        async def resolve(_: str) -> Sequence[str]:
-            return ["93.184.216.34"]
-
-        return ClientDocuments(resolve, httpx.MockTransport(answers))
-
-
-class Inside(httpx.AsyncBaseTransport):
-    """Hands requests to an authorization server of this process."""
-
-    def __init__(self, server: AuthorizationServer) -> None:
-        self.server = server
-
-    async def handle_async_request(self, request: httpx.Request) -> httpx.Response:
-        parts = urlsplit(str(request.url))
-        told = {name: request.headers.get(name, "") for name in ("content-type", "cookie")}
-        asking = Asking(
-            request.method, parts.path, parts.query, await request.aread(), told["content-type"], told["cookie"]
-        )
-        made = await self.server.answer(asking)
-        return httpx.Response(made.status_code, headers=made.raw_headers, content=bytes(made.body))
-
-
-@pytest_asyncio.fixture
-async def store(signing_database: Database) -> AsyncIterator[Store]:
-    made = Store(Settings(database_url=signing_database.url, embedder="none:"))
-    await made.open()
-    yield made
-    await made.close()
-
-
-def program_of(store: Store, web: Web) -> Program:
-    """Return a program whose document is on a web, at a server that has just started."""
-    inside = Inside(AuthorizationServer(store, f"{BASE}/mcp", documents=web.documents()))
-    program = Program(BASE, APP, browser=httpx.AsyncClient(transport=inside))
-    program.client_id = APP.client_id
-    return program
 
 
 async def test_a_program_refreshes_and_disconnects_while_its_document_cannot_be_had(store: Store, pair: Pair) -> None:

@@ -163,6 +163,8 @@ class AuthMiddleware:
     async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for MCP by a page or program that may ask."""
         if request.method != "POST":
+            if self._sign_in is not None and b"authorization" not in request.headers:
+                raise self._unauthorized("A token is needed: Authorization: Bearer …")  # some begin with a GET
             raise HTTPRejection(
                 405, "Only POST is supported: each request is independent, without a session or stream.", allow="POST"
             )
@@ -232,7 +234,9 @@ class AuthMiddleware:
         """Refuse names that are not ours: a foreign one in a browser means that a name was bent to our address."""
         shaped = HOST.fullmatch(request.one(b"host") or "")
         if shaped is None or shaped[1].strip("[]").lower() not in self._rules.hosts:
-            raise HTTPRejection(421, "This server doesn't accept that host name; --allowed-host adds one.", close=True)
+            name = "that host name" if shaped is None else f"the host name {shaped[1]}"
+            message = f"This server doesn't accept {name}: pass the Host header on, or give --url or --allowed-host."
+            raise HTTPRejection(421, message, close=True)
 
     def _checked_origin(self, request: Request, scheme: str) -> str | None:
         """Return the web page that asks, if it may; None when no page does."""
