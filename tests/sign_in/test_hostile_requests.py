@@ -108,7 +108,8 @@ class Attacker:
 
     async def redirect(self) -> int:
         client = self._by.choice([*known().values()])
-        address = bent(self._by.choice(client.redirect_uris), self._by)
+        bents = (bent(self._by.choice(client.redirect_uris), self._by) for _ in iter(int, 1))
+        address = next(one for one in bents if one not in client.redirect_uris)
         answer = await self.program.page(client_id=client.id, redirect_uri=address)
         assert answer.status_code == 400, (client.id, address)
         assert "location" not in answer.headers

@@ -43,6 +43,7 @@ ACCESS_PREFIX: Final = "pga_"
 REFRESH_PREFIX: Final = "pgr_"
 EVENTS_KEPT: Final = timedelta(days=365)
 STRANGERS_KEPT: Final = 5_000  # events that anybody can cause
+CLEAN_EVERY: Final = 64  # events
 MOST_ANSWERED: Final = 1_000  # requests whose tries are counted; of older ones they begin again
 
 KEY: Final = """
@@ -56,9 +57,11 @@ ON CONFLICT (id_hash) DO NOTHING
 """
 # Those that were allowed stay for an hour, so that a code that is used again ends its connection.
 DROP_OLD: Final = """
-DELETE FROM oauth_requests WHERE coalesce(code_expires_at + interval '1 hour', expires_at) < now()
-  OR code_hash IS NULL AND expires_at < (
-    SELECT expires_at FROM oauth_requests WHERE code_hash IS NULL ORDER BY expires_at DESC OFFSET %(most)s LIMIT 1)
+DELETE FROM oauth_requests WHERE id_hash IN (
+  SELECT id_hash FROM oauth_requests WHERE coalesce(code_expires_at + interval '1 hour', expires_at) < now()
+    OR code_hash IS NULL AND expires_at < (
+      SELECT expires_at FROM oauth_requests WHERE code_hash IS NULL ORDER BY expires_at DESC OFFSET %(most)s LIMIT 1)
+  FOR UPDATE SKIP LOCKED)
 """
 FIND_REQUEST: Final = "SELECT tries, code_hash FROM oauth_requests WHERE id_hash = %(id_hash)s FOR UPDATE"
 COUNT_TRY: Final = "UPDATE oauth_requests SET tries = tries + 1 WHERE id_hash = %(id_hash)s"
@@ -117,7 +120,7 @@ FROM oauth_grants g LEFT JOIN access_tokens t ON t.grant_id = g.id GROUP BY g.id
 """
 NOTE: Final = """
 INSERT INTO access_events (event, namespace, client_host, redirect_host, scope, grant_id)
-VALUES (%(event)s, %(namespace)s, %(client_host)s, %(redirect_host)s, %(scope)s, %(grant_id)s)
+VALUES (%(event)s, %(namespace)s, %(client_host)s, %(redirect_host)s, %(scope)s, %(grant_id)s) RETURNING id
 """
 # What strangers can make happen, which belongs to no grant, is forgotten earlier, so that they fill neither disk nor
 # log. Uses access_events_pkey.
@@ -187,12 +190,10 @@ class Connections:
         use up room for those of the owner.
         """
         async with self.login() as connection:
-            await connection.execute(FORGET_EVENTS, {"kept": EVENTS_KEPT, "strangers": STRANGERS_KEPT})
             await note(connection, "consent_shown", asked)
 
     async def answering(self, connection: Connection, id_: str, asked: Asked) -> int:
         """Lock a request that is being answered, and return how many tries are left; none once it has been answered."""
-        await connection.execute(DROP_OLD, {"most": MOST_ANSWERED})
         given = {"id_hash": hashed(id_), "asked": Jsonb(asked.as_json()), "life": REQUEST_LIFE}
         await connection.execute(ADD_REQUEST, given)
         row = await (await connection.execute(FIND_REQUEST, {"id_hash": hashed(id_)})).fetchone()
@@ -364,10 +365,16 @@ class Connections:
 
 
 async def note(connection: Connection, event: Event, asked: Asked | None = None, **about: Any) -> None:
-    """Note that something happened: names of hosts, never a token, code, state or address."""
+    """Note that something happened: names of hosts, never a token, code, state or address.
+
+    Now and then, forget what is too old or too much.
+    """
     hosts = {"client_host": asked.client_host, "redirect_host": asked.redirect_host} if asked else {}
     nothing = dict.fromkeys(("namespace", "client_host", "redirect_host", "scope", "grant_id"))
-    await connection.execute(NOTE, {**nothing, **hosts, **about, "event": event})
+    noted = await (await connection.execute(NOTE, {**nothing, **hosts, **about, "event": event})).fetchone()
+    if noted is not None and noted["id"] % CLEAN_EVERY == 0:
+        await connection.execute(FORGET_EVENTS, {"kept": EVENTS_KEPT, "strangers": STRANGERS_KEPT})
+        await connection.execute(DROP_OLD, {"most": MOST_ANSWERED})
 
 
 def _about(grant: Row) -> dict[str, Any]:
