@@ -49,6 +49,11 @@ async def test_chatgpt_searches_fetches_and_cites_in_the_shapes_it_asks_for(
         assert schema["properties"][argument]["type"] == "string"
         assert tools[name]["annotations"]["readOnlyHint"] is True
         assert tools[name]["outputSchema"]["type"] == "object"
+    reading, writing = ["memory:read"], ["memory:read", "memory:write"]
+    for name, tool in tools.items():
+        needed = reading if tool["annotations"]["readOnlyHint"] else writing
+        assert tool["_meta"]["securitySchemes"] == [{"type": "oauth2", "scopes": needed}], name
+    assert "ui" in tools["create_memory"]["_meta"]
 
     found = told(await program.call(token, "search", query="oolong tea"))
     assert [*found] == ["results"]
@@ -95,3 +100,4 @@ async def test_other_programs_are_not_shown_search_and_fetch(web: HttpServer, pa
     token = (await program.signed_in(pair))["access_token"]
     assert not {"search", "fetch"} & (await listed(program, token)).keys()
     assert "search_memories" in await listed(program, token)
+    assert not any("securitySchemes" in tool.get("_meta", {}) for tool in (await listed(program, token)).values())

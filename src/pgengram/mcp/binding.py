@@ -169,7 +169,15 @@ class ToolBinding(Arguments):
             "inputSchema": portable(schema),
             **({} if answer is None else {"outputSchema": answer}),
             "annotations": annotations,
-            **({"_meta": {"ui": {"resourceUri": CARD}}} if self.tool.has_card else {}),
+            **({"_meta": meta} if (meta := self._meta()) else {}),
+        }
+
+    def _meta(self) -> dict[str, Any]:
+        """What only some hosts read: the card, and what ChatGPT asks before it calls."""
+        scopes = [{"type": "oauth2", "scopes": [*self.tool.scopes]}]
+        return {
+            **({"ui": {"resourceUri": CARD}} if self.tool.has_card else {}),
+            **({"securitySchemes": scopes} if self.tool.scopes else {}),
         }
 
     @property

@@ -107,6 +107,7 @@ class Tool:
     method: Callable[..., Awaitable[Any]]
     essential: tuple[str, ...] = ()  # the only arguments to list, where clients pay for each
     has_card: bool = False  # whether a host may show its answer in our card
+    scopes: tuple[str, ...] = ()  # that a program's token must have, where it signed in to get one
 
 
 def tool(hints: Hints, *, title: str, screens: bool = True) -> Callable[[Method], Method]:

@@ -28,11 +28,13 @@ from pgengram.service.namespaces import Namespaces
 from pgengram.service.spaces.access import Spaces, managers_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
+from pgengram.sign_in.consents import READ, WRITE
 from pgengram.store.connection.replica import KNOWN
 from pgengram.store.spaces.names import Right
 from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
+HOSTS: Final = "hosts"  # the toolset of those hosts that ask which scopes a tool needs
 GRANT_KEY: Final = "pgengram.grant"  # of the grant in the scope of a request
 OF_LIBRARY: Final = {
     "list_resources": "resources/list", "list_resource_templates": "resources/templates/list",
@@ -122,6 +124,8 @@ class NamespaceServer:
         if toolsets and not self.manager.settings.compat:
             listed = {tool.name for tool in tools}
             tools += [tool for tool in offered(self.manager, toolsets) if tool.name not in listed]
+        if HOSTS in toolsets:
+            tools = [replace(tool, scopes=(READ,) if tool.hints.read_only else (READ, WRITE)) for tool in tools]
         registry = ToolRegistry(
             tools,
             ready=self._ready,
