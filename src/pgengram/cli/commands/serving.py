@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ipaddress
 import os
 import sys
 import webbrowser
@@ -33,6 +34,7 @@ from pgengram.settings import Settings
 if TYPE_CHECKING:
     from pgengram.mcp.http.oauth import Trust
     from pgengram.mcp.http.page_door import PagesOf
+    from pgengram.mcp.http.requests import Network
 
 
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
@@ -72,6 +74,12 @@ SignInRate = Annotated[
         help="Sign-in pages per minute and address; behind a tunnel or proxy, of all programs together.", min=1
     ),
 ]
+TrustedProxy = Annotated[
+    list[str] | None,
+    typer.Option(
+        help="Address or network of a proxy whose X-Forwarded-For is believed, to count each visitor. Repeatable."
+    ),
+]
 NoAuth = Annotated[
     bool, typer.Option("--no-auth", help="Accept every program on this machine without a token; loopback only.")
 ]
@@ -102,6 +110,7 @@ async def serve(
     no_register: NoRegister = False,
     known_clients_only: PinnedOnly = False,
     sign_in_rate: SignInRate = 30,
+    trusted_proxy: TrustedProxy = None,
     rate: Rate = 600,
     patience: Patience = 20.0,
     issuer: Issuer = "",
@@ -133,7 +142,9 @@ async def serve(
         authenticate=not no_auth,
         trust=_trust(issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix),
         resource=(url or audience).rstrip("/") if sign_in else url or audience,
-        sign_in=SignIn(not no_register, not known_clients_only, sign_in_rate) if sign_in else None,
+        sign_in=SignIn(not no_register, not known_clients_only, sign_in_rate, _networks(trusted_proxy or []))
+        if sign_in
+        else None,
         calls_per_minute=rate,
         patience_s=patience,
     )
@@ -148,6 +159,13 @@ async def serve(
         announce=announce,
         pages_of=_pages() if sign_in else None,
     )
+
+
+def _networks(given: Sequence[str]) -> tuple[Network, ...]:
+    try:
+        return tuple(ipaddress.ip_network(one) for one in given)
+    except ValueError as error:
+        raise InvalidInput(f"--trusted-proxy: {error}.", "Example: --trusted-proxy 127.0.0.1") from None
 
 
 def _pages() -> PagesOf:

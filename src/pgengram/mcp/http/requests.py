@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import time
 from collections import OrderedDict
@@ -16,6 +17,8 @@ from starlette.types import Message, Receive, Scope, Send
 from pgengram.mcp.http.oauth import Trust
 from pgengram.store.clients import rates
 
+Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+
 MAX_BUCKETS: Final = 4_096
 REFUSED: Final = -32001  # JSON-RPC code of what the door says
 
@@ -27,12 +30,14 @@ class SignIn:
     Args:
         registers: whether unknown ones may register themselves.
         fetches: whether documents about unknown ones are fetched from the web.
-        pages_per_minute: which one address may open; behind a tunnel, all programs together.
+        pages_per_minute: which one address may open; behind a proxy that is not trusted, all programs together.
+        proxies: networks of proxies whose header X-Forwarded-For says who asks; no other forwarded header is believed.
     """
 
     registers: bool = True
     fetches: bool = True
     pages_per_minute: int = 30
+    proxies: tuple[Network, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

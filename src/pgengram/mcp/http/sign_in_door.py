@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import ipaddress
+from collections.abc import Sequence
 from typing import Final
 
 from starlette.responses import Response
 from starlette.types import Receive, Scope
 
 from pgengram.mcp.http.bodies import whole_body
-from pgengram.mcp.http.requests import HTTPRejection, Rates, Request, Rules, SignIn
+from pgengram.mcp.http.requests import HTTPRejection, Network, Rates, Request, Rules, SignIn
 from pgengram.sign_in.consents import AUTHORIZE, OPEN_PAGE
 from pgengram.sign_in.documents import ClientDocuments
 from pgengram.sign_in.requests import Asking
@@ -17,6 +19,7 @@ from pgengram.store.store import Store
 
 # Tokens can't be guessed, so asking for them isn't counted: behind a tunnel all programs come from one address, and a
 # stranger must not keep them from refreshing.
+IPV4: Final = 4
 COUNTED: Final = (AUTHORIZE, OPEN_PAGE, REGISTER)
 
 
@@ -33,6 +36,7 @@ class SignInDoor:
         documents = ClientDocuments() if how.fetches else None
         self._server = AuthorizationServer(store, rules.resource, documents=documents, registers=how.registers)
         self._rates = Rates(how.pages_per_minute)
+        self._proxies = how.proxies
         self._patience_s = rules.patience_s
 
     @property
@@ -50,7 +54,9 @@ class SignInDoor:
         Raises:
             HTTPRejection: it is too large, too slow, or one of too many.
         """
-        wait_s = self._rates.wait_s(str((scope.get("client") or ("?",))[0])) if request.path in COUNTED else 0.0
+        peer = str((scope.get("client") or ("?",))[0])
+        source = source_of(peer, request.all(b"x-forwarded-for") or "", self._proxies)
+        wait_s = self._rates.wait_s(source) if request.path in COUNTED else 0.0
         if wait_s:
             raise HTTPRejection(429, "Too many requests to sign in; wait.", retry_after=str(int(wait_s) + 1))
         return await self._server.answer(
@@ -68,3 +74,34 @@ class SignInDoor:
                 user_agent=request.one(b"user-agent") or "",
             )
         )
+
+
+def source_of(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:
+    """Return who is counted: the last address that trusted proxies name, and that isn't one of theirs.
+
+    What stands before it anybody may have written. Of IPv6, a network of 64 bits is one, as anybody has all of it.
+
+    Args:
+        peer: the other end of the connection.
+        forwarded: the header X-Forwarded-For.
+        proxies: those that are trusted.
+    """
+    source = _visitor(peer)
+    for named in reversed(forwarded.split(",")):
+        if source is None or not any(source in proxy for proxy in proxies):
+            break
+        found = _visitor(named.strip())
+        if found is None:
+            break
+        source = found
+    if source is None:
+        return peer
+    return str(source if source.version == IPV4 else ipaddress.ip_network((source, 64), strict=False))
+
+
+def _visitor(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    try:
+        found = ipaddress.ip_address(text.strip("[]"))
+    except ValueError:
+        return None
+    return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found
