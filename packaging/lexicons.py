@@ -27,7 +27,7 @@ from pathlib import Path
 
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import function_words
-from pgengram.text.lexical.translations import FILE, MAX_SYLLABLES, lookup_key
+from pgengram.text.lexical.words import FILE, MAX_SYLLABLES, lookup_key
 
 COMMIT = "f75be19ec590da12a7a5665e361690b5badb7a25"
 SOURCES_SHA256 = "3bce474b4418025744f923e219a04a1994d6d8ad65a9b90ea2efd59e0b2e10db"

@@ -31,7 +31,7 @@ COMMON = "Common arguments"  # of several tools or commands, each described once
 ANCHOR = f"#{COMMON.lower().replace(' ', '-')}"
 MADE = "Written by `python tests/reference.py`; change the code, not this page."
 SHORT = {"type", "description", "default", "anyOf", "items", "enum", "title", "const", "$ref"}
-BOUNDS = {"minimum": "≥", "maximum": "≤", "minLength": "at least", "maxLength": "at most", "minItems": "at least", "maxItems": "at most"}  # fmt: skip
+BOUNDS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"))
 
 
 def cell(text: object) -> str:
@@ -45,7 +45,7 @@ def cell(text: object) -> str:
 def typed(schema: dict[str, Any]) -> str:
     """Return the type of a JSON schema in words, with its bounds."""
     if "enum" in schema:
-        return " · ".join(f"`{value}`" for value in schema["enum"])
+        return "|".join(f"`{value}`" for value in schema["enum"])
     if "anyOf" in schema:
         return " or ".join(typed(one) for one in schema["anyOf"] if one.get("type") != "null")
     kinds = schema.get("type", "any")
@@ -54,9 +54,16 @@ def typed(schema: dict[str, Any]) -> str:
     words = str(kinds)
     if words == "array":
         words = f"list of {typed(schema.get('items', {}))}"
-    said = [f"{sign} {schema[name]:,}" for name, sign in BOUNDS.items() if name in schema]
+    said = [between(schema.get(low), schema.get(high)) for low, high in BOUNDS if low in schema or high in schema]
     said += [schema["format"]] if "format" in schema else []
     return f"{words}, {', '.join(said)}" if said else words
+
+
+def between(low: float | None, high: float | None) -> str:
+    """Return the bounds of a number or of a length."""
+    if low is None or high is None:
+        return f"at most {high:,}" if low is None else f"at least {low:,}"
+    return f"{low:,} to {high:,}"
 
 
 def default(name: str, schema: dict[str, Any], required: list[str]) -> str:
@@ -166,8 +173,8 @@ def parameter(one: Any) -> str:
     )
     value = one.default() if callable(one.default) else one.default
     answer = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"default `{value}`"
-    ends = (("≥", getattr(one, "min", None)), ("≤", getattr(one, "max", None)))
-    bounds = ", ".join(f"{sign} {bound:,}" for sign, bound in ends if bound is not None)
+    ends = getattr(one, "min", None), getattr(one, "max", None)
+    bounds = "" if ends == (None, None) else between(*ends)
     return item(f"`{name}`" if is_argument else name, (answer, bounds), one.help or "")
 
 

@@ -9,7 +9,7 @@ import psycopg
 import pytest
 
 from helpers import Database
-from pgengram.store.citus import citus_shards
+from pgengram.store.maintenance import index_state
 from pgengram.store.maintenance.index_state import FIRST_BUILD_ROWS, index_name
 from pgengram.store.maintenance.indexes import GROWTH, maintain
 
@@ -48,9 +48,9 @@ class Vectors:
     async def maintained(self) -> bool:
         return await maintain(self.db.url, self.model, DIMENSIONS)
 
-    async def pieces(self) -> dict[str, citus_shards.Piece]:
+    async def pieces(self) -> dict[str, index_state.Piece]:
         async with await psycopg.AsyncConnection.connect(self.db.url, autocommit=True) as connection:
-            return {piece.name: piece for piece in await citus_shards.pieces(connection, index_name(self.model))}
+            return {piece.name: piece for piece in await index_state.pieces(connection, index_name(self.model))}
 
     def recall(self, namespace: int) -> float:
         """The share of the true ten nearest of one namespace that the index finds, with as many probes as searches take."""

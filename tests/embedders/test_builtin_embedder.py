@@ -19,7 +19,7 @@ from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.embedders.vectors import Cached, unit
 from pgengram.errors import EmbeddingFailed
-from pgengram.text.lexical import translations
+from pgengram.text.lexical import words
 
 _SessionOptions = onnxruntime.SessionOptions
 
@@ -243,7 +243,7 @@ async def test_a_text_in_chinese_or_of_many_words_keeps_its_own_vector(builtin: 
 async def test_without_its_lexicons_a_memory_keeps_its_own_vector(
     builtin: BuiltinEmbedder, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(translations, "FILE", tmp_path / "none.zip")
+    monkeypatch.setattr(words, "FILE", tmp_path / "none.zip")
     text = "Marta'nın cevize alerjisi var."
     [passage] = await builtin.passages([text])
 

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram.demo import load_corpus
-from pgengram.runtime import processes
+from pgengram.runtime import operating_system
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
@@ -377,8 +377,8 @@ def test_a_backup_that_is_broken_off_leaves_none_of_its_processes() -> None:
         assert leader.stdout.readline() == "started\n"
         family = psutil.Process(leader.pid).children(recursive=True)
 
-        processes.end_tree(leader.pid, 60)
+        operating_system.end_tree(leader.pid, 60)
 
         assert family
-        assert not any(map(processes.lives, family))
+        assert not any(map(operating_system.lives, family))
         assert leader.stdout.read() == ""  # nobody holds the pipe any more

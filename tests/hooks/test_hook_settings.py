@@ -16,7 +16,7 @@ from pgengram.cli.app import app
 from pgengram.cli.clients import hook_configs, mcp_client
 from pgengram.local.events import FORMS
 from pgengram.local.socket_server import LocalServer
-from pgengram.runtime import files, local_socket
+from pgengram.runtime import local_socket, operating_system
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 
@@ -160,7 +160,7 @@ def test_git_bash_powershell_and_cmd_run_the_line_that_hooks_get_on_windows(
     windows: pytest.MonkeyPatch, folder: str, short: str, written: str
 ) -> None:
     windows.setattr(mcp_client, "own_command", lambda: {"command": rf"{folder}\pgengram.exe"})
-    windows.setattr(files, "short_form", lambda path: Path(short) if short else path)
+    windows.setattr(operating_system, "short_form", lambda path: Path(short) if short else path)
 
     typed("connect", "claude-code", "--hooks", "--yes")
 

@@ -25,7 +25,7 @@ from machine import answered, exit_code, what_comes
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits, file_edits, mcp_client
-from pgengram.runtime import files
+from pgengram.runtime import operating_system
 from windows_like import refused
 
 OURS = {"command": "/old/place/pgengram"}
@@ -285,7 +285,7 @@ def test_a_link_into_somebodys_dotfiles_stays_a_link(tmp_path: Path) -> None:
 
 def test_a_file_that_the_client_holds_open_is_written_when_it_lets_go(monkeypatch: pytest.MonkeyPatch) -> None:
     path = file_of("cursor", "{}")
-    monkeypatch.setattr(files, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(operating_system, "PATIENCE_S", 60.0)
     monkeypatch.setattr(os, "replace", refused(os.replace, 9, when=lambda _, target: target == path))
 
     typed("connect", "cursor", "--yes")
@@ -297,7 +297,7 @@ def test_a_file_that_the_client_does_not_let_go_stays_as_it_was_and_the_reason_i
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     path = file_of("cursor", "{}")
-    monkeypatch.setattr(files, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(operating_system, "PATIENCE_S", 0.0)
     monkeypatch.setattr(os, "replace", refused(os.replace, math.inf, when=lambda _, target: target == path))
 
     answer = " ".join(typed("connect", "cursor", "--yes", expect=1).output.split())
@@ -311,7 +311,7 @@ def test_a_file_that_the_client_does_not_let_go_stays_as_it_was_and_the_reason_i
 @pytest.mark.skipif(sys.platform != "win32", reason="elsewhere an open file can be replaced")
 def test_a_file_that_is_really_open_is_not_replaced(monkeypatch: pytest.MonkeyPatch) -> None:
     path = file_of("cursor", "{}")
-    monkeypatch.setattr(files, "PATIENCE_S", 1.0)
+    monkeypatch.setattr(operating_system, "PATIENCE_S", 1.0)
 
     with path.open():
         answer = typed("connect", "cursor", "--yes", expect=1).output

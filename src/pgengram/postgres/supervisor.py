@@ -25,7 +25,7 @@ from pgengram.postgres.binaries import Binaries, find_binaries, runnable
 from pgengram.postgres.new_data import DATABASE, USER
 from pgengram.postgres.process_locks import Lock, turn
 from pgengram.postgres.system import home_of
-from pgengram.runtime.files import CODE_PAGE, remove_tree, rename
+from pgengram.runtime.operating_system import CODE_PAGE, remove_tree, rename
 
 MAINTENANCE = "template1"  # the database that every server has
 FORMER = "cluster.former"  # beside the data that took its place

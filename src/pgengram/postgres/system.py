@@ -19,7 +19,7 @@ import psutil
 
 from pgengram.errors import NotReady
 from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
-from pgengram.runtime import files, processes
+from pgengram.runtime import operating_system
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
@@ -48,7 +48,7 @@ def home_of(data_dir: Path) -> Path:
     pointer = data_dir / POINTER
     if pointer.exists():
         return Path(pointer.read_text(encoding="utf-8"))
-    found = files.for_c_programs(data_dir) if data_dir.exists() else None
+    found = operating_system.for_c_programs(data_dir) if data_dir.exists() else None
     return (found or data_dir) / HOME
 
 
@@ -60,7 +60,7 @@ def settled_home(data_dir: Path) -> Path:
         NotReady: there is no place for that.
     """
     pointer = data_dir / POINTER
-    if not pointer.exists() and files.for_c_programs(data_dir) is None:
+    if not pointer.exists() and operating_system.for_c_programs(data_dir) is None:
         try:
             home = Path(tempfile.mkdtemp(prefix="pgengram-", dir=common_folder()))
             protect(home)
@@ -72,7 +72,8 @@ def settled_home(data_dir: Path) -> Path:
             home.rmdir()
         except OSError as error:
             raise NotReady(
-                files.UNREADABLE.format(path=data_dir), "Set PGENGRAM_DATA_DIR to a folder such as C:\\pgengram."
+                operating_system.UNREADABLE.format(path=data_dir),
+                "Set PGENGRAM_DATA_DIR to a folder such as C:\\pgengram.",
             ) from error
     return home_of(data_dir)
 
@@ -227,7 +228,7 @@ def run_program(command: Sequence[str], *, cwd: Path, uid: int | None, keep: Seq
         extra_groups=None if uid is None else [],
         creationflags=NO_WINDOW,
     ) as process:
-        processes.end_with_us(process)
+        operating_system.end_with_us(process)
         said, _ = process.communicate()
         return process.returncode, said
 

@@ -20,9 +20,8 @@ from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import clear_language, function_words, light_words
 from pgengram.text.lexical.sounds import asked_sounds
-from pgengram.text.lexical.translations import in_english
 from pgengram.text.lexical.vocabulary import asks_for_time, is_empty
-from pgengram.text.lexical.words import FIRST_LETTERS, extra_terms, foreign_stems, words
+from pgengram.text.lexical.words import FIRST_LETTERS, extra_terms, foreign_stems, in_english, words
 
 MAX_WORDS: Final = 64
 A_DAY: Final = timedelta(days=1)

@@ -24,7 +24,7 @@ from pgengram.inputs import Change, NewMemory, Question, as_invalid_input
 from pgengram.runtime.context import retrying
 from pgengram.search.question import in_time
 from pgengram.service import batches, confirming
-from pgengram.service.answers import contexts, reading, receipts, standing
+from pgengram.service.answers import contexts, names_asked, reading, receipts
 from pgengram.service.batches import with_dates
 from pgengram.service.core import Core
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
@@ -183,7 +183,7 @@ class MemoryManager(Core):
             found = await reading.recall_context(self, context, max_chars, user=user, project=project)
             if found.count:
                 return found
-        text, chosen = await standing.opening(self, None, max_chars, user=user, project=project)
+        text, chosen = await names_asked.opening(self, None, max_chars, user=user, project=project)
         self.accesses.note([hit.id for hit in chosen])
         ids = [str(hit.id) for hit in chosen]
         begun = Recalled(count=len(chosen), context=text, memory_ids=ids, degraded=self.degraded)

@@ -19,7 +19,7 @@ from typing import Any, Final
 from pgengram.data_folder import make_data_folder
 from pgengram.errors import InvalidInput
 from pgengram.postgres.process_locks import Lock
-from pgengram.runtime.files import rename
+from pgengram.runtime.operating_system import rename
 from pgengram.runtime.projects import Project, Sighting, has_moved, is_worked_in, project_of, sighting_of
 from pgengram.settings import Settings
 from pgengram.store.reading.names import folded_name

@@ -15,7 +15,7 @@ from pgengram.settings import Settings
 from pgengram.store.clients.connections import Connections
 from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY, PageSignIn
 from pgengram.sync.schedule import ExchangeScheduler
-from pgengram.ui.pages.routes import Pages
+from pgengram.ui.serving import Pages
 from pgengram.ui.sign_ins import SignIns
 from pgengram.ui.view_data.view_service import ViewService
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 from pgengram.cli.clients import file_edits
 from pgengram.cli.clients.client_configs import Client, Entry, client_form, is_ours, read_entry, secrets_of
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.runtime.files import rename
+from pgengram.runtime.operating_system import rename
 
 NAMES: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")  # one client refuses a server of any other name
 CONTEXT: Final = 2  # lines around a change

@@ -18,7 +18,7 @@ from pgengram.cli.clients import config_edits, file_edits, mcp_client
 from pgengram.cli.clients.config_edits import BY_HAND, Edit, backups
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.local.events import FORMS
-from pgengram.runtime import files
+from pgengram.runtime import operating_system
 from pgengram.settings import Settings
 
 WINDOWS: Final = sys.platform == "win32"
@@ -290,7 +290,7 @@ def _command_line(words: Sequence[str]) -> str:
 def _for_any_shell(word: str) -> str:
     if not PLAIN.fullmatch(word):
         folder, _, name = word.rpartition("\\")
-        word = f"{files.short_form(Path(folder))}\\{name}"  # the file may be written later
+        word = f"{operating_system.short_form(Path(folder))}\\{name}"  # the file may be written later
     slashed = word.replace("\\", "/")
     return slashed if PLAIN.fullmatch(word) else f'"{slashed}"'
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from types import FrameType
 from typing import Final
 
-from pgengram.runtime.processes import ancestors_gone
+from pgengram.runtime.operating_system import ancestors_gone
 
 
 @dataclass(frozen=True, slots=True)

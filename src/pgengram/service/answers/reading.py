@@ -20,9 +20,8 @@ from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
 from pgengram.text.lexical.language import clear_language
-from pgengram.text.lexical.translations import damaged
 from pgengram.text.lexical.vocabulary import asks_for_all, is_small_talk
-from pgengram.text.lexical.words import words
+from pgengram.text.lexical.words import damaged, words
 from pgengram.views import Found, Read, Recalled, around_view, memory_view, problems_view
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import psycopg
 from psycopg import sql
 
 from pgengram.errors import Conflict, PgengramError
-from pgengram.store.citus import citus_shards
 from pgengram.store.connection import background, locks, pooler
 from pgengram.store.connection.begin import PROBES, set_local
 from pgengram.store.connection.database import Database
 from pgengram.store.connection.server import has_citus
 from pgengram.store.connection.translation import our_errors
+from pgengram.store.maintenance import index_state
 from pgengram.store.maintenance.index_state import (
     AS_MAINTENANCE,
     FIRST_BUILD_ROWS,
@@ -208,7 +208,7 @@ async def _renewed(url: str, model_id: int, dimensions: int, rows: int) -> Build
             await _renew(owner, build, model_id, dimensions, rows)
         await _drop_leftovers(owner, valid=True)
         for piece in await _unfit(owner, model_id) if await has_citus(owner) else []:
-            await citus_shards.rebuild_shard(owner, piece, lists_for(piece.rows))
+            await index_state.rebuild_shard(owner, piece, lists_for(piece.rows))
         return await build_of(owner, model_id)
 
 
@@ -245,11 +245,11 @@ async def _sole(url: str) -> AsyncIterator[psycopg.AsyncConnection[Any]]:
     )
 
 
-async def _unfit(connection: psycopg.AsyncConnection[Any], model_id: int) -> list[citus_shards.Piece]:
+async def _unfit(connection: psycopg.AsyncConnection[Any], model_id: int) -> list[index_state.Piece]:
     """Return the shards' indexes that have too few lists for their vectors, or so many that some learned from none."""
     return [
         piece
-        for piece in await citus_shards.pieces(connection, index_name(model_id))
+        for piece in await index_state.pieces(connection, index_name(model_id))
         if piece.lists**2 > GROWTH * max(piece.rows, 1)
         or (piece.lists and piece.rows >= max(FIRST_BUILD_ROWS, GROWTH * piece.lists**2))
     ]
@@ -288,7 +288,7 @@ BUILD_MEMORY: Final = "SELECT pg_size_bytes(current_setting('maintenance_work_me
 
 async def _lists(connection: psycopg.AsyncConnection[Any], dimensions: int, rows: int) -> int:
     """Return how many lists the index of each piece gets."""
-    pieces = await citus_shards.shard_count(connection) if await has_citus(connection) else 1
+    pieces = await index_state.shard_count(connection) if await has_citus(connection) else 1
     memory = await _fetch_value(connection, BUILD_MEMORY, {}) or LEAST_BUILD_BYTES
     return min(lists_for(rows // max(pieces, 1)), most_lists(memory, dimensions))
 

@@ -26,7 +26,7 @@ from typing_extensions import TypedDict
 
 from pgengram.errors import InvalidInput, NotReady
 from pgengram.postgres import programs
-from pgengram.runtime.files import rename
+from pgengram.runtime.operating_system import rename
 
 FORMAT: Final = 1
 MANIFEST, DUMP = "manifest.json", "database.dump"

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import InvalidInput, NotReady
 from pgengram.postgres.process_locks import NO_WINDOW
-from pgengram.runtime.processes import end_tree
+from pgengram.runtime.operating_system import end_tree
 from pgengram.settings import Settings, environment_without_settings
 from pgengram.store.connection import background
 from pgengram.store.recovery import archive

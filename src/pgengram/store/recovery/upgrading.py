@@ -14,7 +14,7 @@ from pgengram.errors import Conflict, NotReady, PgengramError
 from pgengram.postgres import process_locks
 from pgengram.postgres.supervisor import LOCK_S
 from pgengram.postgres.system import home_of
-from pgengram.runtime.files import remove_tree
+from pgengram.runtime.operating_system import remove_tree
 from pgengram.store.recovery import backup, backup_schedule, restoring
 from pgengram.store.recovery.archive import Manifest
 from pgengram.store.schema import place

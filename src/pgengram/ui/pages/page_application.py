@@ -26,7 +26,7 @@ from pgengram.errors import PgengramError
 from pgengram.service.toolsets.graph import TOLD
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.text.moments import ago, day_in_words, exact
-from pgengram.text.similarity import word_diff
+from pgengram.text.similarity import differences
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages import markup
@@ -128,7 +128,7 @@ class PageApplication(ABC):
         self._templates.globals |= {
             "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
-            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": word_diff.word_changes,
+            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": differences.word_changes,
             "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
