@@ -154,6 +154,33 @@ async def test_files_of_ours_that_somebody_deleted_are_written_again(both: Both)
     assert len(await desktop.texts()) == 2
 
 
+@pytest.mark.parametrize("lost", ["killed", "deleted"])
+async def test_what_was_erased_is_said_until_every_machine_can_read_it(
+    both: Both, lost: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds(SECRET)
+    await all_have_all(both)
+    await laptop.erases(id_)
+    if lost == "killed":  # after the change was written down
+
+        async def killed(*_: Any) -> None:
+            raise KeyboardInterrupt
+
+        with monkeypatch.context() as patch:
+            patch.setattr("pgengram.sync.exchange._Run._write_erased", killed)
+            with pytest.raises(KeyboardInterrupt):
+                await laptop.syncs()
+        laptop.restarted()
+    else:
+        await laptop.syncs()
+        [told] = laptop.folder.rglob("erased.sync")
+        told.unlink()
+    await all_have_all(both)
+    assert await desktop.texts() == {}
+    assert desktop.where("alarm") == []
+
+
 async def test_many_small_files_become_one(both: Both) -> None:
     laptop, desktop = both
     for number in range(60):

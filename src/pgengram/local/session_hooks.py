@@ -148,7 +148,7 @@ class _Answer:
             await self._keep()
         parts = []
         if self._event.listens and (self._event.kind == "start" or (begins and self._event.kind == "prompt")):
-            always = await standing(self._manager)
+            always = await names_asked.standing(self._manager)
             project = self._conversation.project or ""
             known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
             parts = [*grouped(await self._logged(known))]

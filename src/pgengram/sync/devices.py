@@ -14,8 +14,9 @@ from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.service.core import Core
 from pgengram.store.connection.database import Database
 from pgengram.store.sync import state
+from pgengram.store.sync.state import DEVICE
 from pgengram.sync.files import Unreadable
-from pgengram.sync.folder import DEVICE, Folder
+from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
 from pgengram.sync.merging import digest_of
 

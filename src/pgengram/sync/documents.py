@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
@@ -11,6 +12,7 @@ from uuid import UUID
 from pgengram.embedders.vectors import Passage
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
+from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
 from pgengram.sync import memories
 from pgengram.sync.merging import Document, merged, with_changes
@@ -73,8 +75,9 @@ class MemoryDocuments:
         there = await rows.records(tx, ids)
         known = await state.documents(tx, state.MEMORY, ids)
         changed = await _times_of_changes(tx, state.MEMORY, ids)
-        taken, kept = 0, []
-        for line in sorted(lines, key=lambda one: one.key):
+        fresh = await self._put_fresh([line for line in lines if line.key not in there], parts)
+        taken, kept = len(fresh), [kept_state(id_, document) for id_, document in fresh.items()]
+        for line in sorted((line for line in lines if line.key not in fresh), key=lambda one: one.key):
             mine = Document()
             if line.key in there:
                 mine = self._document(known.get(line.key), there[line.key], changed.get(line.key, self._clock))
@@ -86,17 +89,36 @@ class MemoryDocuments:
         await state.keep(tx, state.MEMORY, kept)
         return taken
 
+    async def _put_fresh(self, lines: Sequence[Line], parts: Mapping[str, Passage]) -> dict[str, Document]:
+        """Store all together memories that are not here and say what no other says, and return their documents."""
+        documents = {line.key: line.document for line in lines if "content" in line.document.entries}
+        said = {id_: document.shown() for id_, document in documents.items()}
+        arrivals = [_arrival(id_, shown, 1) for id_, shown in said.items()]
+        times = Counter(one.hash for one in arrivals if one.active)
+        twins = await rows.twins(self._tx, list(times)) if times else {}
+        alone = [one for one in arrivals if not one.active or (times[one.hash] == 1 and one.hash not in twins)]
+        if not alone:
+            return {}
+        ids = [str(one.id) for one in alone]
+        for one in alone:
+            one.parts = parts.get(str(one.id), Passage())
+        await rows.silently(self._tx, on=True)
+        await rows.take_in(self._tx, alone, self._model_id)
+        await rows.tell(self._tx, {id_: memories.events(said[id_]) for id_ in ids})
+        await rows.set_counts(self._tx, {id_: memories.totals(documents[id_]) for id_ in ids}, memories.NEVER)
+        await rows.silently(self._tx, on=False)
+        return {id_: documents[id_] for id_ in ids}
+
     async def _put(self, id_: str, after: Document, before: Mapping[str, Any] | None, parts: Passage | None) -> None:
         """Give a memory the state that all machines together say."""
         shown = after.shown()
-        record = memories.record_of(id_, shown, before["version"] if before else 1)
-        one = arrival(record, tags=record["tags"])
+        one = _arrival(id_, shown, before["version"] if before else 1)
         twin = (await rows.twins(self._tx, [one.hash])).get(one.hash) if one.active else None
         older = twin is not None and twin < one.id
         if twin is not None and twin != one.id:
             if older:
-                one = arrival({**record, "status": "invalidated", "replaced_by": [str(twin)],
-                               "reason": rows.SAME_ELSEWHERE}, tags=record["tags"])  # fmt: skip
+                same = {"status": "invalidated", "replaced_by": [str(twin)], "reason": rows.SAME_ELSEWHERE}
+                one = _arrival(id_, {**shown, **same}, before["version"] if before else 1)
             else:
                 await rows.retire(self._tx, twin, one.id)
         await rows.silently(self._tx, on=True)
@@ -115,9 +137,13 @@ class MemoryDocuments:
 
     async def _tell(self, id_: str, shown: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
         here = {memories.history_name(row): row["version"] for row in before["history"]} if before else {}
-        names = {name for name in shown if name.startswith(memories.HISTORY)}
-        dropped = [version for name, version in here.items() if name not in names]
-        await rows.tell(self._tx, id_, memories.events(shown, names - here.keys()), dropped)
+        await rows.untell(self._tx, id_, [version for name, version in here.items() if name not in shown])
+        await rows.tell(self._tx, {id_: memories.events(shown, without=here.keys())})
+
+
+def _arrival(id_: str, shown: Mapping[str, Any], version: int) -> Arrival:
+    record = memories.record_of(id_, shown, version)
+    return arrival(record, tags=record["tags"])
 
 
 class RowDocuments:

@@ -21,14 +21,15 @@ from pgengram.service.core import Core
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion
 from pgengram.store.sync import rows, state
+from pgengram.store.sync.state import DEVICE
 from pgengram.sync import memories
 from pgengram.sync.documents import Line, MemoryDocuments, RowDocuments, kept_state, microseconds
 from pgengram.sync.files import Unreadable
-from pgengram.sync.folder import CHANGES, DEVICE, ERASED, File, Folder, small
+from pgengram.sync.folder import CHANGES, ERASED, File, Folder, small
 from pgengram.sync.keys import Key
 from pgengram.sync.merging import TOO_FAR_AHEAD_US, digest_of, is_far_ahead, merged
 
-READ_AT_ONCE: Final = 64  # records taken in one transaction
+READ_AT_ONCE: Final = 200  # records taken in one transaction
 WRITTEN_AT_ONCE: Final = 2_000  # records of one file
 ERASED_AT_ONCE: Final = 200
 AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
@@ -119,7 +120,7 @@ class _Run:
         await self._read_all(listed, known)
         await self._take_waiting()
         await self._write_changes(listed, known)
-        await self._write_erased(known)
+        await self._write_erased()
 
     def _transaction(self) -> AbstractAsyncContextManager[Transaction]:
         return _alone(self._core)
@@ -145,10 +146,8 @@ class _Run:
     async def _miss(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
         """Have all written again if files of ours are gone."""
         device = self._settings.device
-        ours = {
-            name for (of, name), row in known.items() if of == device and row["written"] and CHANGES.fullmatch(name)
-        }
-        gone = ours - {file.name for file in listed if file.device == device}
+        gone = {name for (of, name), row in known.items() if of == device and row["written"]}
+        gone -= {file.name for file in listed if file.device == device}
         if gone:
             async with self._transaction() as tx:
                 await tx.run(state.DROP_FILES, {"device": device, "names": sorted(gone)})
@@ -319,28 +318,32 @@ class _Run:
                 documents = await taking.current(times)
             else:
                 documents = await RowDocuments(tx, kind, self._writer, self._clock()).current(times)
+            if kind == state.MEMORY and await rows.erased(tx, times.keys() - documents.keys()):
+                await state.note_erasure(tx)
             await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
             for key, document in documents.items():
                 told = memories.told_by(document, self._settings.device_name, self._settings.writers)
                 records.append({"kind": kind, "key": key, "state": told.as_json(whole=True)})
         return records
 
-    async def _write_erased(self, known: Mapping[tuple[str, str], Row]) -> None:
-        """Say what was erased, and clear our own files of it, whenever that is more than we last said."""
-        async with self._transaction() as tx:
-            erased = await state.erased(tx)
+    async def _write_erased(self) -> None:
+        """Say what was erased, and clear our own files of it, whenever that is more than we last said.
+
+        All erased memories are looked up once a day, when each machine says that it still takes part, and after
+        something was noted as gone; at other times that would take longer than all the rest.
+        """
         device, now = self._settings.device, datetime.now(UTC)
-        mark = f"{digest_of(sorted(erased))} {now:%Y-%m-%d}"  # each day also says that this device still takes part
-        about = known.get((device, DEVICE))
-        if about is not None and about["mark"] == mark:
-            return
-        if erased and (about is None or about["mark"].split()[0] != mark.split()[0]):
+        async with self._transaction() as tx:
+            told, day = await state.told_of_erasure(tx, device)
+            if day == f"{now:%Y-%m-%d}":
+                return
+            erased = await state.erased(tx)
+        digest = digest_of(sorted(erased))
+        if erased and told != digest:
             await self._clear_files(device, erased)
-        facts = {
-            "name": self._settings.device_name, "erased": mark.split()[0], "version": __version__, "at": f.as_utc(now)
-        }  # fmt: skip
+        facts = {"name": self._settings.device_name, "erased": digest, "version": __version__, "at": f.as_utc(now)}
         file = await asyncio.to_thread(self._folder.write, device, DEVICE, [facts])
-        await self._note_own(replace(file, mark=mark))
+        await self._note_own(replace(file, mark=f"{digest} {now:%Y-%m-%d}"))
 
     async def _clear_files(self, device: str, erased: set[str]) -> None:
         await self._note_own(await asyncio.to_thread(self._folder.write_erased, device, erased))

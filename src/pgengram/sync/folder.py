@@ -9,12 +9,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from pgengram.store.sync.state import DEVICE
 from pgengram.sync import files
 from pgengram.sync.keys import Key
 
 NAME: Final = "pgengram-sync"
 ERASED: Final = "erased.sync"
-DEVICE: Final = "device.sync"
 CHANGES: Final = re.compile(r"\d{12}-[0-9a-f]{12}\.sync")
 ID: Final = re.compile(r"[0-9a-f]{16}")
 SMALL_BYTES: Final = 256_000

@@ -59,8 +59,9 @@ def record_of(id_: str, shown: Mapping[str, Any], version: int) -> dict[str, Any
     }
 
 
-def events(shown: Mapping[str, Any], names: Iterable[str]) -> list[dict[str, Any]]:
-    """Return these entries of a history, oldest first."""
+def events(shown: Mapping[str, Any], without: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return the entries of a history, oldest first, without those of some names."""
+    names = (name for name in shown if name.startswith(HISTORY) and name not in without)
     return sorted((shown[name] for name in names), key=lambda row: str(row["at"]))
 
 

@@ -33,12 +33,13 @@ ON CONFLICT (namespace_id, {key}) DO UPDATE SET {assigned} RETURNING 1
 DROP_ROW: Final = sql.SQL("""
 DELETE FROM {table} t USING jsonb_populate_record(NULL::{table}, %(row)s) AS g WHERE {same} RETURNING 1
 """)
+# Uses memory_history_pkey.
 ADD_HISTORY: Final = """
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, actor, session_id, changes, at)
-SELECT %(namespace_id)s, %(id)s, last.version + e.number, e.operation, e.actor, e.session_id, e.changes, e.at
+SELECT %(namespace_id)s, e.id, e.number + coalesce((SELECT max(version) FROM memory_history h
+  WHERE h.namespace_id = %(namespace_id)s AND h.memory_id = e.id), 0), e.operation, e.actor, e.session_id, e.changes, e.at
 FROM jsonb_to_recordset(%(events)s)
-  AS e(number integer, operation text, actor text, session_id text, changes jsonb, at timestamptz),
-  (SELECT coalesce(max(version), 0) AS version FROM memory_history WHERE namespace_id = %(namespace_id)s AND memory_id = %(id)s) AS last
+  AS e(id uuid, number integer, operation text, actor text, session_id text, changes jsonb, at timestamptz)
 RETURNING 1
 """
 DROP_HISTORY: Final = """
@@ -100,15 +101,20 @@ async def change(tx: Transaction, one: Arrival, parts: Passage | None, model_id:
         await newer_states.take_over(tx, newer, parts, model_id, tells=False)
 
 
-async def tell(tx: Transaction, id_: str, events: Sequence[Mapping[str, Any]], dropped: Sequence[int]) -> None:
-    """Add what happened elsewhere to a memory's history, and take out what was stripped of its text there."""
-    if dropped:
-        await tx.run(DROP_HISTORY, {"id": UUID(id_), "versions": list(dropped)})
-    if events:
-        numbered = [{**event, "number": number} for number, event in enumerate(events, 1)]
-        await tx.run(ADD_HISTORY, {"id": UUID(id_), "events": Jsonb(numbered)})
-    if events or dropped:
-        await tx.run(COUNT_ON, {"ids": [UUID(id_)]})
+async def tell(tx: Transaction, events: Mapping[str, Sequence[Mapping[str, Any]]]) -> None:
+    """Add what happened elsewhere to the histories of memories, for each in order."""
+    numbered = [
+        {**event, "id": id_, "number": number} for id_, told in events.items() for number, event in enumerate(told, 1)
+    ]
+    if numbered:
+        await tx.run(ADD_HISTORY, {"events": Jsonb(numbered)})
+        await tx.run(COUNT_ON, {"ids": [UUID(id_) for id_ in events]})
+
+
+async def untell(tx: Transaction, id_: str, versions: Sequence[int]) -> None:
+    """Take out of a memory's history what was stripped of its text elsewhere."""
+    if versions:
+        await tx.run(DROP_HISTORY, {"id": UUID(id_), "versions": list(versions)})
 
 
 async def set_counts(tx: Transaction, counts: Mapping[str, Sequence[float]], never: float) -> None:

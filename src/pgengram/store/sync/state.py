@@ -18,6 +18,7 @@ from pgengram.store.reading.transferring import TABLES, Table
 MEMORY: Final = "memory"
 # Rows that are exchanged each by itself. A memory's history is part of it; conversations stay where they were held.
 ROWS: Final = tuple(table for table in TABLES if table.record not in ("history", "conversation", "turn", "hidden_turn"))
+DEVICE: Final = "device.sync"  # the file that a machine writes about itself
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
 
 READ: Final = """
@@ -118,6 +119,16 @@ SET mark = excluded.mark, written = sync_files.written OR excluded.written, prob
 DROP_FILES: Final = """
 DELETE FROM sync_files WHERE namespace_id = %(namespace_id)s AND device = %(device)s AND name = ANY(%(names)s)
 """
+
+# The mark of the file about this machine: a digest of what it last said was erased, and the day of that, empty if
+# something was erased since.
+TOLD_OF_ERASURE: Final = """
+SELECT mark FROM sync_files WHERE namespace_id = %(namespace_id)s AND device = %(device)s AND name = %(name)s AND written
+"""
+NOTE_ERASURE: Final = """
+UPDATE sync_files SET mark = split_part(mark, ' ', 1) || ' ' WHERE namespace_id = %(namespace_id)s AND name = %(name)s AND written
+"""
+SAY_AGAIN: Final = "DELETE FROM sync_files WHERE namespace_id = %(namespace_id)s AND name = %(name)s AND written"
 
 # -- triggers: only stores that synchronise have them -------------------------------------------------------------------
 
@@ -221,7 +232,8 @@ async def begin(tx: Transaction, given: Settings) -> None:
 
 
 async def note_everything(tx: Transaction) -> None:
-    """Have all that there is written down."""
+    """Have all that there is written down, and said again what was erased."""
+    await tx.run(SAY_AGAIN, {"name": DEVICE})
     await tx.run(NOTE_ALL)
     for table in ROWS:
         key = sql.SQL(", ").join(sql.SQL("{}::text").format(sql.Identifier(name)) for name in _key(table))
@@ -285,6 +297,18 @@ async def keep(tx: Transaction, kind: str, states: Sequence[Mapping[str, Any]]) 
 async def waiting(tx: Transaction, kind: str, keys: Collection[str]) -> set[str]:
     """Return which of these rows are known but not here, as what they lead to is not here yet."""
     return {row["key"] for row in await tx.rows(WAITS, {"kind": kind, "keys": list(keys)})}
+
+
+async def told_of_erasure(tx: Transaction, device: str) -> tuple[str, str]:
+    """Return a digest of what this device last said was erased, and the day of that; empty if there is more to say."""
+    row = await tx.row(TOLD_OF_ERASURE, {"device": device, "name": DEVICE})
+    digest, _, day = str(row["mark"] if row else "").partition(" ")
+    return digest, day
+
+
+async def note_erasure(tx: Transaction) -> None:
+    """Note that something was erased, which the other machines have to be told."""
+    await tx.run(NOTE_ERASURE, {"name": DEVICE})
 
 
 async def erased(tx: Transaction) -> set[str]:

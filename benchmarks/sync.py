@@ -1,0 +1,216 @@
+"""What it costs that several machines have one memory: to join with many memories, while nothing happens, and in each write.
+
+    python benchmarks/sync.py [--rows 100000] [--idle-minutes 2] [--writes 400] [--embedder none:] [--json PATH]
+
+One PostgreSQL in a temporary folder has two namespaces, which exchange files through another folder as two machines do.
+The first is filled with invented memories, and `pgengram sync join` brings them to the second while that is searched. Then
+both only wait for each other. Last, memories are stored with and without the exchange, in turns. Without an embedder, which
+is the same for all, so that nothing hides what is measured. Ends with 1 when a limit is missed.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import sys
+import tempfile
+import time
+from dataclasses import replace
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+from rich.console import Console
+from rich.progress import Progress
+from rich.table import Table
+from synthetic import Synthetic
+
+from pgengram.inputs import NewMemory, Question
+from pgengram.postgres import start_embedded
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
+from pgengram.sync import devices
+from pgengram.sync.exchange import Exchange
+from pgengram.sync.schedule import EVERY_S, LOOKS_S, ExchangeScheduler
+
+BATCH: Final = 200
+LOOK_S: Final = 0.05  # between two looks at a process
+TICKS: Final = os.sysconf("SC_CLK_TCK")
+QUICKER: Final = 20  # than a server looks for changes, so that what else the machine does counts less
+SETTLE_S: Final = 10.0
+LIMITS: Final = {"join_peak_mb": 250.0, "idle_percent": 0.5, "write_ratio": 1.1}
+
+
+class Lab:
+    """A store with two machines' memories, and the folder that they share."""
+
+    def __init__(self, settings: Settings, folder: Path, bar: Progress) -> None:
+        self.settings, self.folder, self.bar = settings, folder, bar
+        self.source = Synthetic()
+        self.laptop, self.desktop, self.alone = (
+            MemoryManager(replace(settings, namespace=name)) for name in ("laptop", "desktop", "alone")
+        )
+
+    async def fill(self, rows: int) -> None:
+        """Give the laptop its memories, and let it begin to exchange them."""
+        task = self.bar.add_task("filling", total=rows)
+        for start in range(0, rows, BATCH):
+            texts = self.source.texts(min(BATCH, rows - start))
+            items = [
+                {"content": text, "kind": "fact", "tags": ["invented"], "dedup_policy": "insert"} for text in texts
+            ]
+            await self.laptop.create_memories(items)
+            self.bar.advance(task, len(items))
+
+    async def join(self) -> dict[str, Any]:
+        """Let the desktop join, as a command, while somebody searches its memories."""
+        began = time.perf_counter()
+        key = await devices.begin(self.laptop, self.folder, None, "laptop")
+        await devices.install(self.laptop)
+        await Exchange(self.laptop).run()
+        written_s = time.perf_counter() - began
+        await self.desktop.search_memories(Question(query="anything"))
+        environment = {**os.environ, "PGENGRAM_DATABASE_URL": self.settings.database_url,
+                       "PGENGRAM_EMBEDDER": self.settings.embedder, "PGENGRAM_NAMESPACE": "desktop"}  # fmt: skip
+        began = time.perf_counter()
+        joining = await asyncio.create_subprocess_exec(
+            sys.executable, "-m", "pgengram", "sync", "join", str(self.folder), key.code, "--name", "desktop", env=environment,
+            stdout=asyncio.subprocess.DEVNULL,
+        )  # fmt: skip
+        task = self.bar.add_task("joining", total=None)
+        ended = asyncio.create_task(joining.wait())
+        peak_mb, during = 0.0, []
+        while not ended.done():
+            during.append(await self._searched_s())
+            peak_mb = max(peak_mb, highest_mb(joining.pid))
+            await asyncio.wait({ended}, timeout=LOOK_S)
+        took_s = time.perf_counter() - began
+        self.bar.update(task, total=1, completed=1)
+        if joining.returncode:
+            raise SystemExit("the second machine could not join")
+        after = [await self._searched_s() for _ in range(40)]
+        return {
+            "join_peak_mb": peak_mb, "write_all_s": written_s, "join_s": took_s,
+            "files_mb": sum(path.stat().st_size for path in self.folder.rglob("*.sync")) / 1e6,
+            "search_while_joining_ms": 1e3 * median(during), "search_longest_ms": 1e3 * max(during),
+            "search_afterwards_ms": 1e3 * median(after),
+        }  # fmt: skip
+
+    async def _searched_s(self) -> float:
+        began = time.perf_counter()
+        await self.desktop.search_memories(Question(query=self.source.question(range(100, 1_000)), mode="text"))
+        return time.perf_counter() - began
+
+    async def idle(self, minutes: float, database: int) -> dict[str, Any]:
+        """Let both wait for each other at a quickened pace, and see what that takes of a processor."""
+        shares = []
+        for works in (False, True):
+            schedulers = [
+                ExchangeScheduler(one, EVERY_S / QUICKER, LOOKS_S / QUICKER) for one in (self.laptop, self.desktop)
+            ]
+            task = self.bar.add_task("waiting for each other" if works else "doing nothing", total=minutes * 60)
+            for one in schedulers if works else ():
+                one.begin()
+            await asyncio.sleep(SETTLE_S)  # for what is done once
+            before, began = cpu_s(os.getpid()) + tree_cpu_s(database), time.perf_counter()
+            while (passed := time.perf_counter() - began) < minutes * 60:
+                self.bar.update(task, completed=passed)
+                await asyncio.sleep(1)
+            shares.append((cpu_s(os.getpid()) + tree_cpu_s(database) - before) / passed)
+            self.bar.update(task, completed=minutes * 60)
+            for one in schedulers:
+                await one.close()
+        return {"idle_percent": 100 * (shares[1] - shares[0]) / QUICKER, "doing_nothing_percent": 100 * shares[0]}
+
+    async def write(self, writes: int) -> dict[str, Any]:
+        """Store memories with and without the exchange, in turns."""
+        task = self.bar.add_task("storing", total=2 * writes)
+        shared, alone = MemoryManager(replace(self.settings, namespace="shared")), self.alone
+        await shared.ready()
+        (self.folder / "shared").mkdir()
+        await devices.begin(shared, self.folder / "shared", None, "shared")
+        took: dict[str, list[float]] = {"shared": [], "alone": []}
+        for number, text in enumerate(self.source.texts(writes)):
+            turns = [("shared", shared), ("alone", alone)]
+            for name, one in turns if number % 2 else reversed(turns):
+                given = NewMemory(content=text, tags=["invented", "second"], dedup_policy="insert")
+                began = time.perf_counter()
+                await one.create_memory(given)
+                took[name].append(time.perf_counter() - began)
+                self.bar.advance(task)
+        await shared.close()
+        with_, without = (1e3 * median(took[name][writes // 10 :]) for name in ("shared", "alone"))
+        return {"write_ratio": with_ / without, "write_shared_ms": with_, "write_alone_ms": without}
+
+
+def cpu_s(pid: int, *, dead_children: bool = False) -> float:
+    """Return processor seconds that a process has used, on request with those of its ended children."""
+    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    return sum(map(int, fields[11 : 15 if dead_children else 13])) / TICKS
+
+
+def tree_cpu_s(pid: int) -> float:
+    """Return processor seconds that a process and all its children have used, also those that ended."""
+    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    return cpu_s(pid, dead_children=True) + sum(cpu_s(int(child)) for child in children)
+
+
+def highest_mb(pid: int) -> float:
+    """Return the most memory that a process has had, in MB of a million bytes; 0 once it has ended."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except (FileNotFoundError, ProcessLookupError):
+        return 0.0
+    return next((int(line.split()[1]) * 1024 / 1e6 for line in lines if line.startswith("VmHWM:")), 0.0)
+
+
+async def run(
+    settings: Settings, folder: Path, database: int, options: argparse.Namespace, bar: Progress
+) -> dict[str, Any]:
+    """Return the figures."""
+    lab = Lab(settings, folder, bar)
+    try:
+        for one in (lab.laptop, lab.desktop, lab.alone):
+            await one.ready()
+        await lab.fill(options.rows)
+        figures = await lab.join()
+        figures |= await lab.idle(options.idle_minutes, database)
+        return figures | await lab.write(options.writes)
+    finally:
+        for one in (lab.laptop, lab.desktop, lab.alone):
+            await one.close()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=100_000, help="memories that are joined")
+    parser.add_argument("--idle-minutes", type=float, default=2, help="at 20 times the usual pace")
+    parser.add_argument("--writes", type=int, default=400, help="with the exchange, and as many without")
+    parser.add_argument("--embedder", default="none:")
+    parser.add_argument("--json", type=Path, help="write the figures there")
+    options = parser.parse_args()
+    screen = Console()
+    with tempfile.TemporaryDirectory() as place, Progress(console=screen) as bar:
+        shared = Path(place, "shared")
+        shared.mkdir()
+        postgres = start_embedded(Path(place, "data"))
+        [pid_file] = Path(place, "data").rglob("postmaster.pid")
+        settings = Settings(database_url=postgres.url, embedder=options.embedder)
+        try:
+            pid = int(pid_file.read_text().split()[0])
+            figures = asyncio.run(run(settings, shared, pid, options, bar))
+        finally:
+            postgres.stop()
+    table = Table("measure", "value", "at most", title="several machines", title_justify="left")
+    for name, value in figures.items():
+        table.add_row(name, f"{value:,.3f}", f"{LIMITS[name]:g}" if name in LIMITS else "")
+    screen.print(table)
+    if options.json:
+        options.json.write_text(json.dumps(figures, indent=2) + "\n")
+    return int(any(figures[name] > limit for name, limit in LIMITS.items()))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
