@@ -67,7 +67,7 @@ class Lab:
     async def join(self) -> dict[str, Any]:
         """Let the desktop join, as a command, while somebody searches its memories."""
         began = time.perf_counter()
-        key = await devices.begin(self.laptop, self.folder, None, "laptop")
+        key = await devices.begin(self.laptop, str(self.folder), None, "laptop")
         await devices.install(self.laptop)
         await Exchange(self.laptop).run()
         written_s = time.perf_counter() - began
@@ -130,7 +130,7 @@ class Lab:
         shared, alone = MemoryManager(replace(self.settings, namespace="shared")), self.alone
         await shared.ready()
         (self.folder / "shared").mkdir()
-        await devices.begin(shared, self.folder / "shared", None, "shared")
+        await devices.begin(shared, str(self.folder / "shared"), None, "shared")
         took: dict[str, list[float]] = {"shared": [], "alone": []}
         for number, text in enumerate(self.source.texts(writes)):
             turns = [("shared", shared), ("alone", alone)]

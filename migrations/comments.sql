@@ -268,7 +268,8 @@ COMMENT ON COLUMN recall_receipts."evidence" IS 'Empty if there was no question.
 COMMENT ON COLUMN recall_receipts."tokens" IS 'About how many tokens it took, and how long the hook took to answer.';
 COMMENT ON COLUMN recall_receipts."milliseconds" IS 'About how many tokens it took, and how long the hook took to answer.';
 COMMENT ON COLUMN sync_settings."secret" IS 'The key, 32 bytes.';
-COMMENT ON COLUMN sync_settings."folder" IS 'The folder that the machines share.';
+COMMENT ON COLUMN sync_settings."folder" IS 'The folder that the machines share, or the address of the server or repository.';
+COMMENT ON COLUMN sync_settings."token" IS 'What lets this machine into the server.';
 COMMENT ON COLUMN sync_settings."device" IS 'What this machine is called there, in file names and for people.';
 COMMENT ON COLUMN sync_settings."device_name" IS 'What this machine is called there, in file names and for people.';
 COMMENT ON COLUMN sync_settings."writers" IS 'The processes of this machine that wrote files. A file of ours by any other shows that the store was copied.';

@@ -401,6 +401,7 @@ CREATE TABLE sync_settings (
   namespace_id INTEGER NOT NULL,
   secret BYTEA NOT NULL,
   folder TEXT NOT NULL,
+  token TEXT,
   device TEXT NOT NULL,
   device_name TEXT NOT NULL,
   writers TEXT[] DEFAULT '{}'::text[] NOT NULL,

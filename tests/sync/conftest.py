@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest_asyncio
+
+sys.path.append(str(Path(__file__).parents[1] / "http"))  # servers over HTTP are started as the tests of HTTP do
 from machines import Machine, carry
 
 from helpers import Database

@@ -36,11 +36,16 @@ class Machine:
     folder: Path
     name: str
     ahead_us: int = 0
+    address: str = ""  # where the machines meet; empty: in the folder
+    token: str | None = None
     namespace: str = field(default_factory=lambda: f"m-{uuid4().hex[:8]}")
 
     def __post_init__(self) -> None:
         self.folder.mkdir(parents=True, exist_ok=True)
-        settings = Settings(database_url=self.database.url, namespace=self.namespace, embedder="none:")
+        self.data = self.folder.with_name(f"{self.folder.name}-data")
+        settings = Settings(
+            database_url=self.database.url, namespace=self.namespace, embedder="none:", data_dir=str(self.data)
+        )
         self.memories = MemoryManager(settings)
         self.restarted()
 
@@ -49,7 +54,7 @@ class Machine:
         self.exchange = Exchange(self.memories, lambda: time.time_ns() // 1000 + self.ahead_us)
 
     async def begins(self, key: Key | None = None) -> Key:
-        return await devices.begin(self.memories, self.folder, key, self.name)
+        return await devices.begin(self.memories, self.address or str(self.folder), key, self.name, self.token)
 
     async def syncs(self) -> Outcome:
         """Exchange once, while all clocks of this machine are wrong, the database's too."""

@@ -328,9 +328,9 @@ async def test_an_erased_namespace_is_erased_on_all_machines(both: Both) -> None
     key = await namespaces.namespace_key(database, laptop.namespace)
     away = laptop.folder.rename(laptop.folder.with_name("away"))
     with pytest.raises(NotReady, match="would not hear of it"):
-        await devices.erase_elsewhere(database, key)
+        await devices.erase_elsewhere(database, key, laptop.data)
     away.rename(laptop.folder)
-    await devices.erase_elsewhere(database, key)
+    await devices.erase_elsewhere(database, key, laptop.data)
     await namespaces.take_away_namespace(database, laptop.namespace)
     for _ in range(2):
         carry(both)

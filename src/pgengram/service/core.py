@@ -102,7 +102,7 @@ class Companion(Protocol):
     """Work in the background for as long as a server runs."""
 
     def begin(self) -> None:
-        """Begin, without waiting for anything."""
+        """Begin, without waiting for anything, unless it has begun."""
 
     async def close(self) -> None:
         """Stop."""
@@ -151,6 +151,8 @@ class Core:
         if embeds and not self.store.is_open and self.models.configured is not None:
             self.models.configured.load_ahead()
         await self.store.reach(report)
+        for one in self.companions:
+            one.begin()
 
     async def open(self) -> None:
         """Get ready ahead of the first call, and begin to look after words and index.

@@ -1,1 +1,1 @@
-"""Several machines with one memory: what each changed, exchanged as files in a folder that they share."""
+"""Several machines with one memory: what each changed, exchanged as encrypted files."""

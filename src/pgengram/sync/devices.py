@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import platform
 import secrets
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,10 +16,12 @@ from pgengram.service.core import Core
 from pgengram.store.connection.database import Database
 from pgengram.store.sync import state
 from pgengram.store.sync.state import DEVICE
+from pgengram.sync.addresses import exchanged_folder, remote_for
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
 from pgengram.sync.merging import digest_of
+from pgengram.sync.mirror import ExchangedFolder
 
 NOT_ON: Final = "This memory is not synchronised."
 FORGOTTEN: Final = "forgotten"  # a mark among the files of a device
@@ -57,36 +60,27 @@ class Status:
         }  # fmt: skip
 
 
-async def begin(core: Core, chosen: Path, key: Key | None, name: str = "") -> Key:
+async def begin(core: Core, address: str, key: Key | None, name: str = "", token: str | None = None) -> Key:
     """Begin to synchronise, with a key of its own or one that another machine has.
 
     Args:
         core: whose memories.
-        chosen: the folder that the machines share.
+        address: the folder that the machines share, or a URL as `remote_for` takes it.
         key: of the memory to join; None begins a new one.
         name: what this machine is called there.
+        token: that lets it into a server.
 
     Raises:
         InvalidInput: the folder cannot be used, or has nothing of that key.
         Conflict: it is synchronised already.
     """
-    chosen, is_there = await asyncio.to_thread(lambda: (chosen.expanduser().absolute(), chosen.expanduser().is_dir()))
-    if not is_there:
-        raise InvalidInput(f"There is no folder {chosen}.", "Make it, or mount it, first.")
-    folder = Folder(chosen, key or Key.new())
-    if key is not None and not folder.is_there:
-        raise InvalidInput(
-            f"{chosen} has nothing of that code yet.",
-            "Wait until the folder is up to date, or check that it is the folder that the other machine uses.",
-        )
-    key = key or folder.key
-    try:
-        await asyncio.to_thread(folder.make)
-    except OSError as error:
-        raise InvalidInput(f"{chosen} cannot be written to: {error.strerror}.") from error
+    if remote_for(address) is None:
+        address = await asyncio.to_thread(_existing_folder, address)
+    joins, key = key is not None, key or Key.new()
     given = state.Settings(
-        key.secret, str(chosen), secrets.token_hex(8), name or platform.node() or "a machine", (), None
+        key.secret, address, secrets.token_hex(8), name or platform.node() or "a machine", (), None, token
     )
+    await asyncio.to_thread(_reach, exchanged_folder(given, core.settings.data_path), given, joins=joins)
     async with core.store.transaction() as tx:
         if tx.distributed:
             raise InvalidInput("A store on a cluster is not synchronised.", "Connect your machines to the cluster.")
@@ -97,6 +91,27 @@ async def begin(core: Core, chosen: Path, key: Key | None, name: str = "") -> Ke
         await tx.allow_for(100_000)
         await state.begin(tx, given)
     return key
+
+
+def _existing_folder(given: str) -> str:
+    chosen = Path(given).expanduser().absolute()
+    if not chosen.is_dir():
+        raise InvalidInput(f"There is no folder {chosen}.", "Make it, or mount it, first.")
+    return str(chosen)
+
+
+def _reach(exchanged: ExchangedFolder, given: state.Settings, *, joins: bool) -> None:
+    """Make sure that files can be exchanged there, and that it has some if somebody joins."""
+    try:
+        exchanged.fetch(given.device)
+        if joins and not exchanged.folder.is_there:
+            raise InvalidInput(
+                f"{given.folder} has nothing of that code yet.",
+                "Wait until the folder is up to date, or check that it is the one that the other machine uses.",
+            )
+        exchanged.folder.make()
+    except OSError as error:
+        raise InvalidInput(f"{given.folder} cannot be used: {error.strerror or error}.") from error
 
 
 async def install(core: Core) -> None:
@@ -130,8 +145,9 @@ async def is_on(database: Database, namespace_id: int) -> bool:
         return await state.settings(tx) is not None
 
 
-async def erase_elsewhere(database: Database, namespace_id: int) -> None:
-    """Have the other machines erase all that a namespace has, which is about to be erased here.
+async def erase_elsewhere(database: Database, namespace_id: int, data: Path) -> None:
+    """Have the other machines erase all that a namespace has, which is about to be erased here; `data` is this
+    machine's data folder.
 
     Raises:
         NotReady: the folder is away, so that they would not hear of it.
@@ -141,13 +157,21 @@ async def erase_elsewhere(database: Database, namespace_id: int) -> None:
         if settings is None:
             return
         erased = await state.erased(tx) | {row["id"] for row in await tx.rows(state.ALL_IDS)}
-    folder = Folder(Path(settings.folder), Key(settings.secret))
-    if not await asyncio.to_thread(lambda: folder.is_there):
+    await asyncio.to_thread(_erase_all, exchanged_folder(settings, data), settings, erased)
+
+
+def _erase_all(exchanged: ExchangedFolder, settings: state.Settings, erased: set[str]) -> None:
+    try:
+        exchanged.fetch(settings.device)
+        if not exchanged.folder.is_there:
+            raise FileNotFoundError
+        exchanged.folder.erase_all(settings.device, erased, time.time_ns() // 1000)
+        exchanged.publish(settings.device, [])
+    except OSError as error:
         raise NotReady(
-            f"The folder {settings.folder} is not there, so the other machines would not hear of it.",
-            "Nothing was changed. Mount it, or run `pgengram sync leave` first to erase on this machine only.",
-        )
-    await asyncio.to_thread(folder.erase_all, settings.device, erased)
+            f"{settings.folder} is not there, so the other machines would not hear of it.",
+            "Nothing was changed. Bring it back, or run `pgengram sync leave` first to erase on this machine only.",
+        ) from error
 
 
 async def key_of(core: Core) -> Key:
@@ -181,13 +205,13 @@ async def status(core: Core) -> Status:
     found = Status(settings.folder, changes["changes"], disputed["disputed"], settings.problem)
     found.unread = {f"{row['device']}/{row['name']}": row["problem"] for row in files if row["problem"]}
     forgotten = {row["device"] for row in files if row["name"] == FORGOTTEN}
-    there = await asyncio.to_thread(_devices, settings, erased)
+    folder = exchanged_folder(settings, core.settings.data_path).folder
+    there = await asyncio.to_thread(_devices, folder, settings.device, erased)
     found.devices = [one for one in there if one.id not in forgotten]
     return found
 
 
-def _devices(settings: state.Settings, erased: str) -> list[Device]:
-    folder = Folder(Path(settings.folder), Key(settings.secret))
+def _devices(folder: Folder, this: str, erased: str) -> list[Device]:
     found = []
     try:
         for file in folder.listed():
@@ -196,7 +220,7 @@ def _devices(settings: state.Settings, erased: str) -> list[Device]:
                     [facts] = folder.read(file)
                 except (Unreadable, ValueError):
                     facts = {}
-                found.append(_device(file.device, facts, settings.device, erased))
+                found.append(_device(file.device, facts, this, erased))
     except OSError:
         return found
     return found

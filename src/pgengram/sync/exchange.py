@@ -10,7 +10,6 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from itertools import islice
-from pathlib import Path
 from typing import Any, Final
 from uuid import UUID
 
@@ -23,14 +22,15 @@ from pgengram.store.memory import deletion
 from pgengram.store.sync import rows, state
 from pgengram.store.sync.state import DEVICE
 from pgengram.sync import memories
+from pgengram.sync.addresses import exchanged_folder
 from pgengram.sync.documents import Line, MemoryDocuments, RowDocuments, kept_state, microseconds
 from pgengram.sync.files import Unreadable
-from pgengram.sync.folder import CHANGES, ERASED, File, Folder, small
-from pgengram.sync.keys import Key
+from pgengram.sync.folder import CHANGES, ERASED, File, small
 from pgengram.sync.merging import TOO_FAR_AHEAD_US, digest_of, is_far_ahead, merged
+from pgengram.sync.mirror import ExchangedFolder
 
 READ_AT_ONCE: Final = 200  # records taken in one transaction
-WRITTEN_AT_ONCE: Final = 2_000  # records of one file
+WRITTEN_AT_ONCE: Final = 500  # records of one file
 ERASED_AT_ONCE: Final = 200
 AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
 
@@ -82,6 +82,7 @@ class Exchange:
             await _Run(self._core, settings, self._writer, self._clock, outcome).all(set_back=set_back)
         except OSError as error:
             outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
+        self._core.notice_growth(outcome.taken)
         async with self._core.store.transaction() as tx:
             await tx.run(state.SET_PROBLEM, {"problem": outcome.problem})
         return outcome
@@ -94,7 +95,9 @@ class _Run:
         self, core: Core, settings: state.Settings, writer: str, clock: Callable[[], int], outcome: Outcome
     ) -> None:
         self._core, self._settings, self._writer, self._clock = core, settings, writer, clock
-        self._folder = Folder(Path(settings.folder), Key(settings.secret))
+        self._exchanged: ExchangedFolder = exchanged_folder(settings, core.settings.data_path)
+        self._folder = self._exchanged.folder
+        self._emptied: list[str] = []  # names of our own files whose records another one has now
         self.outcome = outcome
 
     async def all(self, *, set_back: bool) -> None:
@@ -104,14 +107,15 @@ class _Run:
             set_back: whether the clock may have been ahead until now.
 
         Raises:
-            OSError: the folder is away, full, or not to be written to.
+            OSError: the folder or server is away, full, or not to be written to.
         """
         async with self._transaction() as tx:
             known = {(row["device"], row["name"]): row for row in await tx.rows(state.FILES)}
-        if not self._folder.is_there and known:
+        if self._exchanged.remote is None and not self._folder.is_there and known:
             self.outcome.problem = AWAY.format(self._settings.folder)
             return
         await asyncio.to_thread(self._folder.make)
+        await asyncio.to_thread(self._exchanged.fetch, self._settings.device)
         listed = await asyncio.to_thread(lambda: list(self._folder.listed()))
         await self._be_somebody(listed, known)
         if set_back:
@@ -121,6 +125,7 @@ class _Run:
         await self._take_waiting()
         await self._write_changes(listed, known)
         await self._write_erased()
+        await asyncio.to_thread(self._exchanged.publish, self._settings.device, self._emptied)
 
     def _transaction(self) -> AbstractAsyncContextManager[Transaction]:
         return _alone(self._core)
@@ -288,11 +293,11 @@ class _Run:
 
     async def _join(self, parts: Sequence[File]) -> None:
         """Make one file of several of ours; whatever breaks off, each thing is in at least one that is there."""
-        names = [file.name for file in parts[:-1]]
+        self._emptied = [file.name for file in parts[:-1]]
         async with self._transaction() as tx:
             file = await asyncio.to_thread(self._folder.join, parts)
             await tx.run(state.NOTE_FILE, _own(file))
-            await tx.run(state.DROP_FILES, {"device": file.device, "names": names})
+            await tx.run(state.DROP_FILES, {"device": file.device, "names": self._emptied})
 
     async def _write_some(self, device: str, name: str) -> bool:
         """Write a file of what was changed; return whether there may be more."""
@@ -334,7 +339,7 @@ class _Run:
         """
         device, now = self._settings.device, datetime.now(UTC)
         async with self._transaction() as tx:
-            told, day = await state.told_of_erasure(tx, device)
+            told, day = await state.last_erasure_notice(tx, device)
             if day == f"{now:%Y-%m-%d}":
                 return
             erased = await state.erased(tx)
@@ -342,11 +347,11 @@ class _Run:
         if erased and told != digest:
             await self._clear_files(device, erased)
         facts = {"name": self._settings.device_name, "erased": digest, "version": __version__, "at": f.as_utc(now)}
-        file = await asyncio.to_thread(self._folder.write, device, DEVICE, [facts])
+        file = await asyncio.to_thread(self._folder.write, device, DEVICE, [facts], self._clock())
         await self._note_own(replace(file, mark=f"{digest} {now:%Y-%m-%d}"))
 
     async def _clear_files(self, device: str, erased: set[str]) -> None:
-        await self._note_own(await asyncio.to_thread(self._folder.write_erased, device, erased))
+        await self._note_own(await asyncio.to_thread(self._folder.write_erased, device, erased, self._clock()))
         for file in await asyncio.to_thread(self._folder.changes_of, device):
             try:
                 anew = await asyncio.to_thread(self._folder.rewrite, file, erased)

@@ -8,8 +8,10 @@ each frame, so that no frame can be left out, moved, or taken from another memor
 
 from __future__ import annotations
 
+import io
 import json
 import os
+import secrets
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -27,6 +29,7 @@ else:
 
 MAGIC: Final = b"pgengram-sync\n"
 FORMAT: Final = 1
+HEAD_BYTES: Final = 10_000  # at most, of the line about a file
 FRAME_BYTES: Final = 1_000_000  # of lines in one frame, before they are compressed
 LARGEST_FRAME: Final = 64_000_000  # bytes, encrypted, that are read into memory
 LARGEST_TEXT: Final = 256_000_000  # bytes that one frame may grow to
@@ -49,8 +52,7 @@ def write(path: Path, key: Key, records: Iterable[Mapping[str, Any]], head: Mapp
     Raises:
         OSError: the folder is away, full, or not to be written to.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    with _appearing(path) as file:
+    with appearing(path) as file:
         first = MAGIC + json.dumps({"format": FORMAT, **head}, sort_keys=True).encode() + b"\n"
         file.write(first)
         cipher = _cipher(key)
@@ -61,15 +63,24 @@ def write(path: Path, key: Key, records: Iterable[Mapping[str, Any]], head: Mapp
         return file.tell()
 
 
-def head(path: Path) -> Record:
-    """Return the first line of a file.
+def put_bytes(path: Path, pieces: Iterable[bytes]) -> None:
+    """Write a file as it was made elsewhere, under a name that is there only once all of it is on the disk.
+
+    Raises:
+        OSError: see `write`.
+    """
+    with appearing(path) as file:
+        for piece in pieces:
+            file.write(piece)
+
+
+def written_at(data: bytes) -> int:
+    """Return when a file was written, in microseconds as the clock of its device had it; given its first bytes.
 
     Raises:
         Unreadable: it is none of ours, or of a newer version.
-        OSError: it cannot be read.
     """
-    with path.open("rb") as file:
-        return _head(file)[1]
+    return int(_head(io.BytesIO(data))[1].get("at", 0))
 
 
 def read(path: Path, key: Key) -> Iterator[Record]:
@@ -92,7 +103,7 @@ def read(path: Path, key: Key) -> Iterator[Record]:
 def _head(file: IO[bytes]) -> tuple[bytes, Record]:
     if file.read(len(MAGIC)) != MAGIC:
         raise Unreadable("It is not a file of `pgengram sync`.", "Leave it, or take it out of the folder.")
-    line = file.readline(10_000)
+    line = file.readline(HEAD_BYTES)
     try:
         found = dict(json.loads(line))
         version = int(found["format"])
@@ -171,9 +182,10 @@ def _numbered(frames: Iterator[bytes]) -> Iterator[tuple[int, bytes, bool]]:
 
 
 @contextmanager
-def _appearing(path: Path) -> Iterator[IO[bytes]]:
+def appearing(path: Path) -> Iterator[IO[bytes]]:
     """Open a file that replaces `path` at once when it is whole; nothing is left of one that was interrupted."""
-    part = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path.parent.mkdir(parents=True, exist_ok=True)
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
     try:
         with os.fdopen(
             os.open(part, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | getattr(os, "O_BINARY", 0), MODE), "wb"

@@ -17,6 +17,7 @@ NAME: Final = "pgengram-sync"
 ERASED: Final = "erased.sync"
 CHANGES: Final = re.compile(r"\d{12}-[0-9a-f]{12}\.sync")
 ID: Final = re.compile(r"[0-9a-f]{16}")
+EMPTY_BYTES: Final = 120  # at most, of a file without records
 SMALL_BYTES: Final = 256_000
 MANY: Final = 48  # small files of a device before they become one
 
@@ -73,20 +74,8 @@ class Folder:
         self.path.mkdir(parents=True, exist_ok=True)
 
     def listed(self) -> Iterator[File]:
-        """Yield the files of all devices, oldest first; what other programs put there is passed over.
-
-        Raises:
-            OSError: the folder cannot be read.
-        """
-        for device in sorted(self.path.iterdir()):
-            if ID.fullmatch(device.name) and device.is_dir():
-                yield from self._of(device)
-
-    def _of(self, device: Path) -> Iterator[File]:
-        for path in sorted(device.iterdir()):
-            if CHANGES.fullmatch(path.name) or path.name in (ERASED, DEVICE):
-                with suppress(FileNotFoundError):  # just replaced by a larger one
-                    yield File.of(path)
+        """Yield the files of all devices, oldest first; see `listed_in`."""
+        return listed_in(self.path)
 
     def read(self, file: File) -> Iterator[dict[str, Any]]:
         """Yield a file's records; see `files.read`."""
@@ -102,19 +91,20 @@ class Folder:
         """Return a device's files of changes, oldest first."""
         return [file for file in self.listed() if file.device == device and file.has_changes]
 
-    def write_erased(self, device: str, erased: Iterable[str]) -> File:
-        """Say which memories were erased."""
-        return self.write(device, ERASED, [{"id": id_} for id_ in sorted(erased)])
+    def write_erased(self, device: str, erased: Iterable[str], at: int) -> File:
+        """Say which memories were erased, at a time as in `write`."""
+        return self.write(device, ERASED, [{"id": id_} for id_ in sorted(erased)], at)
 
-    def erase_all(self, device: str, erased: set[str]) -> None:
-        """Say that all of this was erased, and leave nothing else in our own files."""
-        self.write_erased(device, erased)
+    def erase_all(self, device: str, erased: set[str], at: int) -> None:
+        """Say that all of this was erased, and leave nothing else in our own files; at a time as in `write`."""
+        self.write_erased(device, erased, at)
         for file in self.changes_of(device):
-            self.write(device, file.name, [])
+            self.write(device, file.name, [], at)
 
     def written_at(self, file: File) -> int:
         """Return when a file was written, in microseconds as the clock of its device had it."""
-        return int(files.head(file.path).get("at", 0))
+        with file.path.open("rb") as there:
+            return files.written_at(there.read(2 * files.HEAD_BYTES))
 
     def rewrite(self, file: File, erased: set[str]) -> File | None:
         """Write one of our files again if it names what was erased, without that; return the new one."""
@@ -125,7 +115,8 @@ class Folder:
     def join(self, parts: Sequence[File]) -> File:
         """Make one file of several of our own, under the name of the last; of each thing the latest state stays.
 
-        What is interrupted in the middle leaves some things twice, which changes nothing.
+        The others are emptied; `ExchangedFolder.publish` lets go of them. What is interrupted in the middle leaves some
+        things twice, which changes nothing.
         """
         latest: dict[tuple[str, str], dict[str, Any]] = {}
         for file in parts:
@@ -133,8 +124,23 @@ class Folder:
                 latest[record["kind"], record["key"]] = record
         made = self.write(parts[-1].device, parts[-1].name, latest.values(), self.written_at(parts[-1]))
         for file in parts[:-1]:
-            file.path.unlink(missing_ok=True)
+            self.write(file.device, file.name, [], self.written_at(file))
         return made
+
+
+def listed_in(folder: Path) -> Iterator[File]:
+    """Yield the files of all devices in the folder of a memory, oldest first; what other programs put there is passed
+    over.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    for device in sorted(folder.iterdir()) if folder.is_dir() else ():
+        if ID.fullmatch(device.name) and device.is_dir():
+            for path in sorted(device.iterdir()):
+                if CHANGES.fullmatch(path.name) or path.name in (ERASED, DEVICE):
+                    with suppress(FileNotFoundError):  # just replaced by a larger one
+                        yield File.of(path)
 
 
 def names_any(record: Mapping[str, Any], erased: set[str]) -> bool:
@@ -144,5 +150,5 @@ def names_any(record: Mapping[str, Any], erased: set[str]) -> bool:
 
 def small(own: Iterable[File]) -> list[File]:
     """Return the small ones among our files of changes if they are many."""
-    found = [file for file in own if file.size < SMALL_BYTES]
+    found = [file for file in own if EMPTY_BYTES < file.size < SMALL_BYTES]
     return found if len(found) > MANY else []

@@ -61,7 +61,7 @@ async def erase_namespace(
         is_on = await devices.is_on(store.database, key)
         if not (yes or _name_typed(namespace, held, is_on=is_on, as_json=as_json)):
             return FAILED
-        await devices.erase_elsewhere(store.database, key)
+        await devices.erase_elsewhere(store.database, key, Settings.from_environment().data_path)
         removed = await namespaces.take_away_namespace(store.database, namespace)
         Projects(replace(Settings.from_environment(), namespace=namespace)).forget()
         erased_at = _iso(datetime.now(UTC))

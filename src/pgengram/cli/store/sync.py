@@ -1,9 +1,8 @@
-"""`pgengram sync`: one memory on several machines, through a folder that they share."""
+"""`pgengram sync`: one memory on several machines, through a folder, a server or a repository."""
 
 from __future__ import annotations
 
 from dataclasses import asdict
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,29 +17,39 @@ if TYPE_CHECKING:
     from pgengram.service.core import Core
     from pgengram.sync.exchange import Outcome
 
-sync = Commands("Keep one memory on several machines, through a folder that they share.")
-ON_THE_OTHER = "On the other machine: pgengram sync join FOLDER {}"
+sync = Commands("Keep one memory on several machines, through a folder, a server or a repository.")
+ON_THE_OTHER = "On the other machine: pgengram sync join {} {}"
 Name = Annotated[str, typer.Option("--name", help="What this machine is called on the others. Default: its host name.")]
 Shared = Annotated[
-    Path, typer.Argument(help="A folder that all machines see: Syncthing, Dropbox, a network drive, a USB disk.")
+    str,
+    typer.Argument(
+        metavar="FOLDER|URL",
+        help="A folder that all machines see, `https://HOST` of your pgengram server, `git+ssh://HOST/REPOSITORY`, or "
+        "`ssh://HOST/FOLDER`.",
+    ),
+]
+Token = Annotated[
+    str, typer.Option("--token", help="For a pgengram server: what `pgengram token create` printed there.")
 ]
 
 
 @sync.command("init")
 @command
-async def init(folder: Shared, name: Name = "", as_json: AsJson = False) -> int:
-    """Begin to exchange this memory through a folder, encrypted, and print the code that joins another machine.
+async def init(folder: Shared, name: Name = "", token: Token = "", as_json: AsJson = False) -> int:
+    """Begin to exchange this memory, encrypted, and print the code that joins another machine.
 
-    Whoever has the code and the folder can read everything; keep it like a password.
+    Whoever has the code and the files can read everything; keep it like a password.
 
     Example: `pgengram sync init ~/Dropbox`
     """
     from pgengram.sync import devices
 
     async with opened_manager(personal=True) as core:
-        key = await devices.begin(core, folder, None, name)
+        key = await devices.begin(core, folder, None, name, token or None)
         outcome = await _exchanged(core, quiet=as_json)
-    return _print_outcome(outcome, ON_THE_OTHER.format(key.code), as_json=as_json, code=key.code)
+    return _print_outcome(
+        outcome, ON_THE_OTHER.format("URL" if "://" in folder else "FOLDER", key.code), as_json=as_json, code=key.code
+    )
 
 
 @sync.command("join")
@@ -49,6 +58,7 @@ async def join(
     folder: Shared,
     code: Annotated[str, typer.Argument(help="What `pgengram sync init` or `pgengram sync code` printed.")],
     name: Name = "",
+    token: Token = "",
     as_json: AsJson = False,
 ) -> int:
     """Exchange this memory with a machine that does so already. What both have stays, and each gets what the other has.
@@ -59,7 +69,7 @@ async def join(
     from pgengram.sync.keys import Key
 
     async with opened_manager(personal=True) as core:
-        await devices.begin(core, folder, Key.from_code(code), name)
+        await devices.begin(core, folder, Key.from_code(code), name, token or None)
         outcome = await _exchanged(core, quiet=as_json)
     return _print_outcome(outcome, as_json=as_json)
 
@@ -87,7 +97,7 @@ async def status(as_json: AsJson = False) -> None:
 
     async with opened_manager(personal=True) as core:
         found = await devices.status(core)
-    lines = [f"Folder: {found.folder}", f"Changes that are not written yet: {found.changes:,}"]
+    lines = [f"Exchanged through: {found.folder}", f"Changes that are not written yet: {found.changes:,}"]
     if found.problem:
         lines.append(f"The last exchange failed: {found.problem}")
     if found.disputed:

@@ -26,6 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import DatabaseFailed
 from pgengram.mcp.http.bodies import whole_body
+from pgengram.mcp.http.file_exchange import FileExchange
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.page_door import PageDoor, PageServer
@@ -103,6 +104,7 @@ class AuthMiddleware:
         self._issuer = None if rules.trust is None else Issuer(rules.trust)
         self._sign_in = None if rules.sign_in is None else SignInDoor(rules, namespaces.host.store)
         self._page_door = None if pages is None else PageDoor(pages, rules, namespaces.host.store)
+        self._files = FileExchange(namespaces, rules.patience_s)
         self._looking_up = asyncio.Semaphore(LOOK_UPS)
         self._probing = asyncio.Lock()
         self._probed_at = -READY_FRESH_S
@@ -142,6 +144,9 @@ class AuthMiddleware:
         if public is not None:
             await public(scope, receive, send)
             return
+        if self._files.serves(request):
+            await (await self._exchanged(request, receive))(scope, receive, send)
+            return
         if request.path != PATH and self._page_door is None:
             raise HTTPRejection(404, f"There is nothing at this address; MCP is served at {PATH}.")
         self._check_host(request)
@@ -179,6 +184,14 @@ class AuthMiddleware:
         await self._charge(grant.key, len(body) // rates.WORK_BYTES)
         scope[GRANT_KEY] = grant
         await self._inner(scope, replayed(body, receive), send)
+
+    async def _exchanged(self, request: Request, receive: Receive) -> Response:
+        """Return the answer to a machine that exchanges files."""
+        self._check_host(request)
+        grant = await self._within_rate(await self._granted(request))
+        answer = await self._files.answer(request, grant, receive)
+        await self._charge(grant.key, self._files.cost(request))
+        return answer
 
     # -- what anybody may ask ----------------------------------------------------------------------------------------
 

@@ -201,6 +201,7 @@ class NamespaceServers:
             NotReady: the database did not come up; calls try again.
         """
         await self.host.open()
+        await self._front.manager.ready()
 
     async def close(self) -> None:
         """Let go of everybody, then of the database."""

@@ -750,6 +750,7 @@ sync_settings = Table(
     Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
     Column("secret", LargeBinary, nullable=False),
     Column("folder", Text, nullable=False),
+    Column("token", Text),  # that lets this machine into a server
     Column("device", Text, nullable=False),
     Column("device_name", Text, nullable=False),
     Column("writers", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),

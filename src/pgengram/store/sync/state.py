@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 import psycopg
@@ -22,11 +22,11 @@ DEVICE: Final = "device.sync"  # the file that a machine writes about itself
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
 
 READ: Final = """
-SELECT secret, folder, device, device_name, writers, problem FROM sync_settings WHERE namespace_id = %(namespace_id)s
+SELECT secret, folder, token, device, device_name, writers, problem FROM sync_settings WHERE namespace_id = %(namespace_id)s
 """
 BEGIN: Final = """
-INSERT INTO sync_settings (namespace_id, secret, folder, device, device_name)
-VALUES (%(namespace_id)s, %(secret)s, %(folder)s, %(device)s, %(device_name)s) RETURNING 1
+INSERT INTO sync_settings (namespace_id, secret, folder, token, device, device_name)
+VALUES (%(namespace_id)s, %(secret)s, %(folder)s, %(token)s, %(device)s, %(device_name)s) RETURNING 1
 """
 SET_DEVICE: Final = """
 UPDATE sync_settings SET device = %(device)s, writers = %(writers)s WHERE namespace_id = %(namespace_id)s
@@ -122,7 +122,7 @@ DELETE FROM sync_files WHERE namespace_id = %(namespace_id)s AND device = %(devi
 
 # The mark of the file about this machine: a digest of what it last said was erased, and the day of that, empty if
 # something was erased since.
-TOLD_OF_ERASURE: Final = """
+LAST_ERASURE_NOTICE: Final = """
 SELECT mark FROM sync_files WHERE namespace_id = %(namespace_id)s AND device = %(device)s AND name = %(name)s AND written
 """
 NOTE_ERASURE: Final = """
@@ -204,7 +204,11 @@ async def install_triggers(connection: psycopg.AsyncConnection[Row]) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Settings:
-    """How a namespace is synchronised. secret: the key's bytes; writers: processes of this device that wrote files."""
+    """How a namespace is synchronised.
+
+    secret: the key's bytes; folder: a path or an address; writers: processes of this device that wrote files; token:
+    that lets it into a server.
+    """
 
     secret: bytes
     folder: str
@@ -212,6 +216,7 @@ class Settings:
     device_name: str
     writers: tuple[str, ...]
     problem: str | None
+    token: str | None = field(default=None, repr=False)
 
 
 async def settings(tx: Transaction) -> Settings | None:
@@ -220,13 +225,19 @@ async def settings(tx: Transaction) -> Settings | None:
     if row is None:
         return None
     return Settings(
-        bytes(row["secret"]), row["folder"], row["device"], row["device_name"], tuple(row["writers"]), row["problem"]
+        bytes(row["secret"]),
+        row["folder"],
+        row["device"],
+        row["device_name"],
+        tuple(row["writers"]),
+        row["problem"],
+        row["token"],
     )
 
 
 async def begin(tx: Transaction, given: Settings) -> None:
     """Begin to synchronise: everything there is counts as changed."""
-    names = {name: getattr(given, name) for name in ("secret", "folder", "device", "device_name")}
+    names = {name: getattr(given, name) for name in ("secret", "folder", "token", "device", "device_name")}
     await tx.rows(BEGIN, names)
     await note_everything(tx)
 
@@ -299,9 +310,9 @@ async def waiting(tx: Transaction, kind: str, keys: Collection[str]) -> set[str]
     return {row["key"] for row in await tx.rows(WAITS, {"kind": kind, "keys": list(keys)})}
 
 
-async def told_of_erasure(tx: Transaction, device: str) -> tuple[str, str]:
+async def last_erasure_notice(tx: Transaction, device: str) -> tuple[str, str]:
     """Return a digest of what this device last said was erased, and the day of that; empty if there is more to say."""
-    row = await tx.row(TOLD_OF_ERASURE, {"device": device, "name": DEVICE})
+    row = await tx.row(LAST_ERASURE_NOTICE, {"device": device, "name": DEVICE})
     digest, _, day = str(row["mark"] if row else "").partition(" ")
     return digest, day
 
