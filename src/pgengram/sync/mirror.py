@@ -61,7 +61,9 @@ class ExchangedFolder:
         here = self._here()
         for name, data in self.remote.get([name for name in self._there if self._there[name] != here.get(name)]):
             path = self.folder.path / name
-            if name in self._there and not (_is_of(name, device) and path.exists() and not _was_written_later(data, path)):
+            if name in self._there and not (
+                _is_of(name, device) and path.exists() and not _was_written_later(data, path)
+            ):
                 files.put_bytes(path, [data])
         for name in here.keys() - self._there.keys():
             if not _is_of(name, device):
