@@ -8,17 +8,24 @@ import os
 import random
 import shutil
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
 from helpers import Database, owned_tables
 from pgengram.inputs import Change, NewMemory, Question
+from pgengram.service.conversations import Conversations
+from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
+from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.connection.database import Transaction
 from pgengram.store.sync import state
 from pgengram.sync import devices, documents, exchange
 from pgengram.sync.exchange import Exchange, Outcome
@@ -67,6 +74,28 @@ class Machine:
         assert outcome is not None
         return outcome
 
+    async def is_killed(self, step: int) -> None:
+        """Exchange until the process is killed at a step: before a transaction, or before it ends."""
+        whole = exchange._alone
+        steps = count()
+
+        @asynccontextmanager
+        async def alone(core: Core) -> AsyncIterator[Transaction]:
+            if next(steps) == step:
+                raise KeyboardInterrupt
+            async with whole(core) as tx:
+                yield tx
+                if next(steps) == step:
+                    raise KeyboardInterrupt
+
+        exchange._alone = alone
+        try:
+            with suppress(KeyboardInterrupt):
+                await self.syncs()
+        finally:
+            exchange._alone = whole
+        self.restarted()
+
     async def exchange_settings(self) -> state.Settings:
         async with self.memories.store.transaction() as tx:
             settings = await state.settings(tx)
@@ -96,6 +125,15 @@ class Machine:
     async def unlinks(self, id_: str, other: str) -> None:
         await Graph(self.memories).link_memories(id_, [other], remove=True)
 
+    async def hears(self, conversation: str, text: str, at: datetime | None = None) -> None:
+        """Keep a turn that a hook tells of."""
+        talk = Conversation("claude-code", conversation, "ark")
+        await Conversations(self.memories).keep_told(talk, ("user", text), at or datetime.now(UTC))
+
+    async def said(self, conversation: str) -> list[str]:
+        """Return what is kept of a conversation, in order."""
+        return [row["text"] for row in await Conversations(self.memories).turns(conversation)]
+
     async def finds(self, words: str) -> list[str]:
         found = await self.memories.search_memories(Question(query=words, mode="text"))
         return [str(one["content"]) for one in found.results]
@@ -106,6 +144,11 @@ class Machine:
         file = io.StringIO()
         await export_to(file, self.memories, lambda *_: None)
         return [json.loads(line) for line in file.getvalue().split("\n")[1:] if line]
+
+    def ids(self) -> list[str]:
+        """Return the ids of all memories that are here."""
+        found = self.database.value("SELECT array_agg(id::text ORDER BY id) FROM memories", namespace=self.namespace)
+        return list(found or ())
 
     async def texts(self) -> dict[str, str]:
         return {one["id"]: one["content"] for one in await self.lines() if one["record"] == "memory"}
@@ -127,7 +170,8 @@ class Machine:
 def _agreed(line: dict[str, Any]) -> dict[str, Any] | None:
     if line["record"] == "history":  # of what was erased: each machine notes when it heard of it
         return None
-    line.pop("version", None)
+    for name in ("version", "read_to"):
+        line.pop(name, None)
     if line["record"] == "memory":
         line["history"] = sorted(
             json.dumps([row[name] for name in ("operation", "at", "changes")], sort_keys=True)

@@ -323,6 +323,7 @@ async def test_who_leaves_keeps_all_and_hears_nothing_more(both: Both) -> None:
 async def test_an_erased_namespace_is_erased_on_all_machines(both: Both) -> None:
     laptop, desktop = both
     await laptop.adds(SECRET)
+    await laptop.hears("c1", SECRET)
     await all_have_all(both)
     database = laptop.memories.store.database
     key = await namespaces.namespace_key(database, laptop.namespace)

@@ -6,18 +6,19 @@ import asyncio
 import platform
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.service.core import Core
+from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database
 from pgengram.store.sync import state
 from pgengram.store.sync.state import DEVICE
 from pgengram.sync.addresses import exchanged_folder, remote_for
-from pgengram.sync.files import Unreadable
+from pgengram.sync.files import Record, Unreadable
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
 from pgengram.sync.merging import digest_of
@@ -141,7 +142,7 @@ async def end(core: Core) -> None:
 
 async def is_on(database: Database, namespace_id: int) -> bool:
     """Whether a namespace is synchronised."""
-    async with database.transaction(namespace_id, reads=True) as tx:
+    async with database.transaction(namespace_id, reads=True, member=UPKEEP) as tx:
         return await state.settings(tx) is not None
 
 
@@ -152,20 +153,24 @@ async def erase_elsewhere(database: Database, namespace_id: int, data: Path) -> 
     Raises:
         NotReady: the folder is away, so that they would not hear of it.
     """
-    async with database.transaction(namespace_id) as tx:
+    async with database.transaction(namespace_id, member=UPKEEP) as tx:
         settings = await state.settings(tx)
         if settings is None:
             return
         erased = await state.erased(tx) | {row["id"] for row in await tx.rows(state.ALL_IDS)}
-    await asyncio.to_thread(_erase_all, exchanged_folder(settings, data), settings, erased)
+        gone = [
+            {"kind": row["kind"], "key": row["key"], "state": {"seen": row["seen"], "entries": {}}}
+            for row in await tx.rows(state.SEEN_OF_ROWS)
+        ]
+    await asyncio.to_thread(_erase_all, exchanged_folder(settings, data), settings, erased, gone)
 
 
-def _erase_all(exchanged: ExchangedFolder, settings: state.Settings, erased: set[str]) -> None:
+def _erase_all(exchanged: ExchangedFolder, settings: state.Settings, erased: set[str], gone: Sequence[Record]) -> None:
     try:
         exchanged.fetch(settings.device)
         if not exchanged.folder.is_there:
             raise FileNotFoundError
-        exchanged.folder.erase_all(settings.device, erased, time.time_ns() // 1000)
+        exchanged.folder.erase_all(settings.device, erased, gone, time.time_ns() // 1000)
         exchanged.publish(settings.device, [])
     except OSError as error:
         raise NotReady(

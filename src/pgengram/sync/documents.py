@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from uuid import UUID
 
 from pgengram.embedders.vectors import Passage
+from pgengram.store.assistant import turn_arrivals
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
 from pgengram.sync import memories
-from pgengram.sync.merging import Document, merged, with_changes
+from pgengram.sync.merging import Document, latest, merged, with_changes
 from pgengram.transfer.arrivals import arrival
 
 
@@ -147,23 +148,52 @@ def _arrival(id_: str, shown: Mapping[str, Any], version: int) -> Arrival:
 
 
 class RowDocuments:
-    """Rows of one kind as documents, in one transaction."""
+    """Rows of one kind as documents, in one transaction.
 
-    def __init__(self, tx: Transaction, kind: str, writer: str, clock: int) -> None:
+    Args:
+        tx: of the namespace.
+        kind: of the rows.
+        writer: this process.
+        writers: the processes of this machine that wrote files.
+        clock: what time it is, in microseconds.
+    """
+
+    def __init__(self, tx: Transaction, kind: str, writer: str, writers: Sequence[str], clock: int) -> None:
         table = rows.table_of(kind)
         assert table is not None  # noqa: S101 - callers look first
-        self._tx, self._kind, self._table, self._writer, self._clock = tx, kind, table, writer, clock
+        self._tx, self._kind, self._table, self._clock = tx, kind, table, clock
+        self._writer, self._writers = writer, writers
 
     async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
         """Return rows as they are here, by their keys, with what was changed at these times."""
         there = await rows.rows_now(self._tx, self._table, list(times))
         known = await state.documents(self._tx, self._kind, list(times))
         waits = await state.waiting(self._tx, self._kind, list(times))
-        return {
+        found = {
             key: self._document(known.get(key), there.get(key, {}), at)
             for key, at in times.items()
             if key in there or (key in known and key not in waits)
         }
+        await self._note_erasure(found.values())
+        return found
+
+    async def _kept_apart(self, key: str, row: Mapping[str, Any], mine: Document, after: Document) -> Document:
+        """Give a turn of ours a place of its own if another machine has kept another one in its place meanwhile."""
+        said, now = mine.entries.get("text", ()), after.entries.get("text", ())
+        ours = [one for one in said if one in now and one.writer in self._writers]
+        if not ours or latest(said).digest == latest(now).digest:
+            return after
+        await rows.silently(self._tx, on=False)
+        named = rows.key_row(self._table, key)
+        await turn_arrivals.add_turns(self._tx, [{**row, **named, "number": int(named["number"])}])
+        await state.note_changed(self._tx, self._kind, [key])
+        await rows.silently(self._tx, on=True)
+        return Document(after.seen, {name: (latest(all_),) for name, all_ in after.entries.items()}, after.counts)
+
+    async def _note_erasure(self, documents: Iterable[Document]) -> None:
+        """Have our files cleared of turns that are not kept any more."""
+        if self._kind == state.TURN and not all(document.entries for document in documents):
+            await state.note_erasure(self._tx)
 
     def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
@@ -176,7 +206,7 @@ class RowDocuments:
         known = await state.documents(tx, self._kind, keys)
         waits = await state.waiting(tx, self._kind, keys)
         changed = await _times_of_changes(tx, self._kind, keys)
-        taken, kept, clusters = 0, [], set()
+        taken, kept, clusters, fresh = 0, [], set(), list[Document]()
         await rows.silently(tx, on=True)
         for line in lines:
             mine = Document.from_json(known[line.key]) if line.key in known else Document()
@@ -184,16 +214,20 @@ class RowDocuments:
                 fields = there.get(line.key, {})
                 mine = self._document(known.get(line.key), fields, changed.get(line.key, self._clock))
             after = merged(mine, line.document)
+            if self._kind == state.TURN and line.key in there:
+                after = await self._kept_apart(line.key, there[line.key], mine, after)
             done = True
             if after != mine or line.key in waits:
                 done = await rows.put_row(tx, self._table, line.key, after.shown())
                 taken += done
+                fresh.append(after)
                 if done and self._kind == "cluster_member":
                     clusters.add(rows.key_row(self._table, line.key)["cluster_id"])
             kept.append(kept_state(line.key, after, waits=not done))
         await rows.renew_clusters(tx, clusters, model_id)
         await rows.silently(tx, on=False)
         await state.keep(tx, self._kind, kept)
+        await self._note_erasure(fresh)
         return taken
 
 

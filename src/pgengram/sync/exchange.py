@@ -17,6 +17,7 @@ from pgengram import __version__
 from pgengram import fields as f
 from pgengram.runtime.context import retrying
 from pgengram.service.core import Core
+from pgengram.store.assistant import conversations
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion
 from pgengram.store.sync import rows, state
@@ -31,6 +32,7 @@ from pgengram.sync.mirror import ExchangedFolder
 
 READ_AT_ONCE: Final = 200  # records taken in one transaction
 WRITTEN_AT_ONCE: Final = 500  # records of one file
+TURNS_AT_ONCE: Final = 100  # … if they are turns, which may be much longer than memories
 ERASED_AT_ONCE: Final = 200
 AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
 
@@ -277,7 +279,9 @@ class _Run:
 
     async def _take_rows(self, kind: str, lines: Sequence[Line]) -> None:
         async with self._transaction() as tx:
-            taking = RowDocuments(tx, kind, self._writer, self._clock())
+            if kind in state.OF_CONVERSATIONS and not (await conversations.keeping(tx)).keeps:
+                return
+            taking = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
             self.outcome.taken += await taking.take(lines, self._core.model_key)
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -302,7 +306,7 @@ class _Run:
     async def _write_some(self, device: str, name: str) -> bool:
         """Write a file of what was changed; return whether there may be more."""
         async with self._transaction() as tx:
-            changed = await state.changed(tx, WRITTEN_AT_ONCE)
+            changed = _of_one_file(await state.changed(tx, WRITTEN_AT_ONCE))
             if not changed:
                 return False
             records = await self._written(tx, changed)
@@ -322,7 +326,9 @@ class _Run:
                 taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), None)
                 documents = await taking.current(times)
             else:
-                documents = await RowDocuments(tx, kind, self._writer, self._clock()).current(times)
+                documents = await RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock()).current(
+                    times
+                )
             if kind == state.MEMORY and await rows.erased(tx, times.keys() - documents.keys()):
                 await state.note_erasure(tx)
             await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
@@ -342,19 +348,20 @@ class _Run:
             told, day = await state.last_erasure_notice(tx, device)
             if day == f"{now:%Y-%m-%d}":
                 return
-            erased = await state.erased(tx)
+            erased, turns = await state.erased(tx), await state.removed_turns(tx)
         digest = digest_of(sorted(erased))
-        if erased and told != digest:
-            await self._clear_files(device, erased)
+        mark = digest_of([digest, *sorted(turns)])
+        if (erased or turns) and told != mark:
+            await self._clear_files(device, erased, turns)
         facts = {"name": self._settings.device_name, "erased": digest, "version": __version__, "at": f.as_utc(now)}
         file = await asyncio.to_thread(self._folder.write, device, DEVICE, [facts], self._clock())
-        await self._note_own(replace(file, mark=f"{digest} {now:%Y-%m-%d}"))
+        await self._note_own(replace(file, mark=f"{mark} {now:%Y-%m-%d}"))
 
-    async def _clear_files(self, device: str, erased: set[str]) -> None:
+    async def _clear_files(self, device: str, erased: set[str], turns: set[str]) -> None:
         await self._note_own(await asyncio.to_thread(self._folder.write_erased, device, erased, self._clock()))
         for file in await asyncio.to_thread(self._folder.changes_of, device):
             try:
-                anew = await asyncio.to_thread(self._folder.rewrite, file, erased)
+                anew = await asyncio.to_thread(self._folder.rewrite, file, erased, turns)
             except Unreadable:  # damaged since: the next exchange writes all of it anew
                 continue
             if anew is not None:
@@ -371,6 +378,12 @@ async def _alone(core: Core) -> AsyncIterator[Transaction]:
     async with core.store.transaction() as tx:
         await state.lock(tx)
         yield tx
+
+
+def _of_one_file(changed: Sequence[Row]) -> Sequence[Row]:
+    """Return as many changes as one file may have; turns come last, in files of their own."""
+    others = [row for row in changed if row["kind"] != state.TURN]
+    return others or changed[:TURNS_AT_ONCE]
 
 
 def _own(file: File) -> dict[str, Any]:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
-from pgengram.store.sync.state import DEVICE
+from pgengram.store.sync.state import DEVICE, TURN
 from pgengram.sync import files
 from pgengram.sync.keys import Key
 
@@ -95,21 +96,26 @@ class Folder:
         """Say which memories were erased, at a time as in `write`."""
         return self.write(device, ERASED, [{"id": id_} for id_ in sorted(erased)], at)
 
-    def erase_all(self, device: str, erased: set[str], at: int) -> None:
-        """Say that all of this was erased, and leave nothing else in our own files; at a time as in `write`."""
+    def erase_all(self, device: str, erased: set[str], gone: Sequence[Mapping[str, Any]], at: int) -> None:
+        """Say that these memories were erased and that these records are gone, and leave nothing else in our own files;
+        at a time as in `write`.
+        """
         self.write_erased(device, erased, at)
+        number = 1
         for file in self.changes_of(device):
             self.write(device, file.name, [], at)
+            number = 1 + int(file.name[:12])
+        self.write(device, f"{number:012d}-{secrets.token_hex(6)}.sync", gone, at)
 
     def written_at(self, file: File) -> int:
         """Return when a file was written, in microseconds as the clock of its device had it."""
         with file.path.open("rb") as there:
             return files.written_at(there.read(2 * files.HEAD_BYTES))
 
-    def rewrite(self, file: File, erased: set[str]) -> File | None:
-        """Write one of our files again if it names what was erased, without that; return the new one."""
+    def rewrite(self, file: File, erased: set[str], turns: set[str]) -> File | None:
+        """Write one of our files again without erased memories and turns, if it has any; return the new one."""
         records = list(self.read(file))
-        kept = [record for record in records if not names_any(record, erased)]
+        kept = [record for record in records if not (names_any(record, erased) or _says_any(record, turns))]
         return self.write(file.device, file.name, kept, self.written_at(file)) if len(kept) < len(records) else None
 
     def join(self, parts: Sequence[File]) -> File:
@@ -146,6 +152,11 @@ def listed_in(folder: Path) -> Iterator[File]:
 def names_any(record: Mapping[str, Any], erased: set[str]) -> bool:
     """Whether a record is of an erased memory, or of a row that leads to one."""
     return any(id_ in erased for id_ in re.findall(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", record["key"]))
+
+
+def _says_any(record: Mapping[str, Any], turns: set[str]) -> bool:
+    """Whether a record has the words of one of these turns, and does not only say that it was erased."""
+    return bool(record["kind"] == TURN and record["key"] in turns and record["state"]["entries"])
 
 
 def small(own: Iterable[File]) -> list[File]:

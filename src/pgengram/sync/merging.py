@@ -167,14 +167,6 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
     return Document(seen, entries, dict(known.counts))
 
 
-def settled(known: Document, name: str, value: Any, *, clock: int, writer: str) -> Document:
-    """Return the state in which a disputed field has the value that somebody chose, also if that is shown already."""
-    number = known.seen.get(writer, 0) + 1
-    stamp = max(clock, *(one.stamp + 1 for one in known.entries.get(name, ())))
-    chosen = Entry(value, stamp, writer, number, digest_of(value))
-    return Document({**known.seen, writer: number}, {**known.entries, name: (chosen,)}, dict(known.counts))
-
-
 def is_far_ahead(document: Document, clock: int) -> bool:
     """Whether a state was dated by a clock that is more than a day ahead: it would win over all that comes."""
     return any(one.stamp > clock + TOO_FAR_AHEAD_US for all_ in document.entries.values() for one in all_)

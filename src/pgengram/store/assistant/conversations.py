@@ -283,8 +283,11 @@ async def read_to(
 async def remove_old_turns(tx: Transaction, keeping: Keeping) -> int:
     """Take away the turns and receipts that were kept long enough; return how many turns these were."""
     await recall_receipts.remove_old_receipts(tx, keeping.keep_days)
+    await tx.set_local({"pgengram.syncing": "on"})  # each machine keeps them for as long as its own settings say
     await tx.run(FORGET_OLD.format(table="hidden_turns"), {"keep_days": keeping.keep_days})
-    return await tx.run(FORGET_OLD.format(table="conversation_turns"), {"keep_days": keeping.keep_days})
+    turns = await tx.run(FORGET_OLD.format(table="conversation_turns"), {"keep_days": keeping.keep_days})
+    await tx.set_local({"pgengram.syncing": ""})
+    return turns
 
 
 async def erase_turns(tx: Transaction, where: Chosen) -> int:

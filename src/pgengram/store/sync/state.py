@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import psycopg
@@ -16,8 +16,15 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.reading.transferring import TABLES, Table
 
 MEMORY: Final = "memory"
-# Rows that are exchanged each by itself. A memory's history is part of it; conversations stay where they were held.
-ROWS: Final = tuple(table for table in TABLES if table.record not in ("history", "conversation", "turn", "hidden_turn"))
+# What a machine knows of a conversation for itself: where its client's own file is and how far that was read, and words
+# made of the text.
+FOR_ITSELF: Final = {"conversation": ("transcript", "read_to"), "turn": ("terms",)}
+# Rows that are exchanged each by itself. A memory's history is part of it.
+ROWS: Final = tuple(
+    replace(table, derived=FOR_ITSELF.get(table.record, table.derived)) for table in TABLES if table.record != "history"
+)
+TURN: Final = "turn"
+OF_CONVERSATIONS: Final = ("conversation", TURN, "hidden_turn")
 DEVICE: Final = "device.sync"  # the file that a machine writes about itself
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
 
@@ -98,13 +105,21 @@ DISPUTED: Final = """
 SELECT key, state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND disputed AND kind = 'memory' ORDER BY key LIMIT %(limit)s
 """
 COUNT_DISPUTED: Final = """
-SELECT count(*) AS disputed FROM sync_documents WHERE namespace_id = %(namespace_id)s AND disputed
+SELECT count(*) AS disputed FROM sync_documents WHERE namespace_id = %(namespace_id)s AND disputed AND kind = 'memory'
 """
 # Erased here, and not imported again. Uses memory_history_pkey and memories_pkey.
 ERASED: Final = """
 SELECT DISTINCT h.memory_id::text AS id FROM memory_history h
 WHERE h.namespace_id = %(namespace_id)s AND h.operation = 'erase'
   AND NOT EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = h.memory_id)
+"""
+# Turns that were erased or taken back: what they said must be in no file. Reads all that are known.
+REMOVED_TURNS: Final = """
+SELECT key FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = 'turn' AND state -> 'entries' = '{}'
+"""
+# Of all rows, what is known of who wrote them.
+SEEN_OF_ROWS: Final = """
+SELECT kind, key, state -> 'seen' AS seen FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind <> 'memory'
 """
 ALL_IDS: Final = "SELECT id::text AS id FROM memories WHERE namespace_id = %(namespace_id)s"
 
@@ -315,6 +330,11 @@ async def last_erasure_notice(tx: Transaction, device: str) -> tuple[str, str]:
     row = await tx.row(LAST_ERASURE_NOTICE, {"device": device, "name": DEVICE})
     digest, _, day = str(row["mark"] if row else "").partition(" ")
     return digest, day
+
+
+async def removed_turns(tx: Transaction) -> set[str]:
+    """Return the keys of turns that were known and are not kept any more."""
+    return {row["key"] for row in await tx.rows(REMOVED_TURNS)}
 
 
 async def note_erasure(tx: Transaction) -> None:

@@ -1,0 +1,68 @@
+"""Conversations that are kept word for word travel as memories do."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from machines import Machine, all_have_all, differences
+from test_folder import SECRET, contents
+
+from pgengram.service.conversations import Conversations
+from pgengram.sync.keys import Key
+
+Both = tuple[Machine, Machine]
+
+
+async def test_what_was_said_on_one_machine_is_found_on_the_other_and_goes_on_there(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", "Where is the lamp?")
+    await laptop.hears("c1", "Never mind, I have found it.")
+    await all_have_all(both)
+    assert await desktop.said("c1") == ["Where is the lamp?", "Never mind, I have found it."]
+    await desktop.hears("c1", "And the ladder?")
+    await all_have_all(both)
+    assert (await laptop.said("c1"))[-1] == "And the ladder?"
+    assert differences(await laptop.states(), await desktop.states()) == []
+    assert (await laptop.status()).disputed == 0
+
+
+async def test_turns_that_two_machines_kept_in_the_same_place_are_both_there(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", "Where is the lamp?")
+    await desktop.hears("c1", "Where is the kettle?")
+    await laptop.hears("c1", "And the ladder?")
+    await all_have_all(both)
+    for one in both:
+        assert sorted(await one.said("c1")) == ["And the ladder?", "Where is the kettle?", "Where is the lamp?"]
+    assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_an_erased_conversation_leaves_all_machines_and_their_files(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", SECRET)
+    await laptop.hears("c2", "The stair is oak.")
+    await all_have_all(both)
+    key = Key((await laptop.exchange_settings()).secret)
+    assert "alarm" in contents(laptop.folder, key)
+    await Conversations(desktop.memories).erase({"conversation": "c1"})
+    await all_have_all(both)
+    await all_have_all(both)
+    for one in both:
+        assert await one.said("c1") == []
+        assert await one.said("c2") == ["The stair is oak."]
+        assert one.where("alarm") == []
+        assert "alarm" not in contents(one.folder, key)
+
+
+async def test_each_machine_keeps_conversations_for_as_long_as_its_own_settings_say(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", "Where is the lamp?", datetime.now(UTC) - timedelta(days=5))
+    await laptop.hears("c2", "Where is the kettle?")
+    await all_have_all(both)
+    await Conversations(laptop.memories).set_keeping(keep_days=1)
+    await Conversations(laptop.memories).set_keeping(keeps=False)
+    await desktop.hears("c3", "Where is the ladder?")
+    await all_have_all(both)
+    assert [await laptop.said(name) for name in ("c1", "c2", "c3")] == [[], ["Where is the kettle?"], []]
+    assert await desktop.said("c1") == ["Where is the lamp?"]
+    assert "ladder" not in str(laptop.where("ladder"))
