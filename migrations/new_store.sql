@@ -317,7 +317,7 @@ CREATE TABLE sync_settings (
   writers TEXT[] DEFAULT '{}'::text[] NOT NULL,
   since TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   problem TEXT,
-  failed_at TIMESTAMP WITH TIME ZONE,
+  exchanged_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT sync_settings_pkey PRIMARY KEY (namespace_id),
   CONSTRAINT sync_settings_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 );
@@ -1268,8 +1268,8 @@ COMMENT ON COLUMN sync_settings."device" IS 'What this machine is called there, 
 COMMENT ON COLUMN sync_settings."device_name" IS 'What this machine is called there, in file names and for people.';
 COMMENT ON COLUMN sync_settings."writers" IS 'The processes of this machine that wrote files. A file of ours by any other shows that the store was copied.';
 COMMENT ON COLUMN sync_settings."since" IS 'When it began.';
-COMMENT ON COLUMN sync_settings."problem" IS 'Why the last exchange failed, and since when they do.';
-COMMENT ON COLUMN sync_settings."failed_at" IS 'Why the last exchange failed, and since when they do.';
+COMMENT ON COLUMN sync_settings."problem" IS 'Why the last exchange failed.';
+COMMENT ON COLUMN sync_settings."exchanged_at" IS 'When one last succeeded.';
 COMMENT ON COLUMN sync_changes."kind" IS 'A memory and its id, or the kind of a row and its key.';
 COMMENT ON COLUMN sync_changes."key" IS 'A memory and its id, or the kind of a row and its key.';
 COMMENT ON COLUMN sync_changes."at" IS 'When it was changed last.';

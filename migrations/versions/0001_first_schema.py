@@ -407,7 +407,7 @@ CREATE TABLE sync_settings (
   writers TEXT[] DEFAULT '{}'::text[] NOT NULL,
   since TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
   problem TEXT,
-  failed_at TIMESTAMP WITH TIME ZONE,
+  exchanged_at TIMESTAMP WITH TIME ZONE,
   CONSTRAINT sync_settings_pkey PRIMARY KEY (namespace_id),
   CONSTRAINT sync_settings_namespace_id_fkey FOREIGN KEY(namespace_id) REFERENCES namespaces (id)
 )

@@ -151,3 +151,17 @@ async def test_a_link_whose_other_end_comes_later_waits_for_it(both: Both) -> No
     await all_have_all(both)
     assert differences(await laptop.states(), await desktop.states()) == []
     assert len([line for line in await desktop.lines() if line["record"] == "relationship"]) == 1
+
+
+async def test_a_link_that_one_machine_changed_while_the_other_removed_it_is_there_whole(both: Both) -> None:
+    laptop, desktop = both
+    ids = [await laptop.adds(f"Room {name} has a window.") for name in ("one", "two")]
+    await laptop.links(ids[0], ids[1], strength=0.4)
+    await all_have_all(both)
+    await laptop.unlinks(ids[0], ids[1])
+    await desktop.links(ids[0], ids[1], strength=0.9)
+    await all_have_all(both)
+    for one in both:
+        [link] = [line for line in await one.lines() if line["record"] == "relationship"]
+        assert link["strength"] == pytest.approx(0.9)
+    assert differences(await laptop.states(), await desktop.states()) == []

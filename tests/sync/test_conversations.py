@@ -66,3 +66,17 @@ async def test_each_machine_keeps_conversations_for_as_long_as_its_own_settings_
     assert [await laptop.said(name) for name in ("c1", "c2", "c3")] == [[], ["Where is the kettle?"], []]
     assert await desktop.said("c1") == ["Where is the lamp?"]
     assert "ladder" not in str(laptop.where("ladder"))
+
+
+async def test_what_was_erased_stays_erased_though_the_other_machine_finds_out_more_about_it(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", SECRET)
+    await all_have_all(both)
+    await Conversations(laptop.memories).erase({"conversation": "c1"})
+    async with desktop.memories.store.transaction() as tx:  # as when the client's own file names the turn
+        await tx.run("UPDATE conversation_turns SET source_key = 7 WHERE namespace_id = %(namespace_id)s")
+    await all_have_all(both)
+    assert [await one.said("c1") for one in both] == [[], []]
+    await desktop.hears("c1", "Where is the lamp?")
+    await all_have_all(both)
+    assert [await one.said("c1") for one in both] == [["Where is the lamp?"]] * 2

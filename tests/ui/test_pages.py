@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
+import shutil
 import socket
 import subprocess
 import sys
@@ -31,6 +32,8 @@ from pgengram.inputs import Change, NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets import reviewing
 from pgengram.settings import Settings
+from pgengram.sync import devices
+from pgengram.sync.exchange import Exchange
 from pgengram.ui.pages.markup import excerpt, markdown
 from pgengram.ui.serving import Pages
 from pgengram.ui.view_data import drawing
@@ -1353,6 +1356,21 @@ async def test_conversations_are_erased_as_they_were_shown_and_not_otherwise(ui:
     done = await ui.send("/conversations/erase", turns="4", **fields)
     assert "4 turns permanently erased" in await ui.page(done.headers["location"])
     assert ui.db.value(turns) == 0
+
+
+async def test_the_settings_show_the_machines_that_exchange_the_memories(ui: Ui, tmp_path: Path) -> None:
+    assert "on this machine only" in await ui.page("/settings")
+    manager = MemoryManager(Settings(database_url=ui.db.url))
+    await devices.begin(manager, str(tmp_path), None, "attic")
+    await Exchange(manager).run()
+    page = await ui.page("/settings")
+    assert "attic" in page
+    assert "this machine" in page
+    shutil.move(tmp_path, tmp_path.with_name("away"))
+    await Exchange(manager).run()
+    assert "Changes are kept until it succeeds" in await ui.page("/settings")
+    await devices.end(manager)
+    await manager.close()
 
 
 async def test_the_keeping_of_conversations_is_set_and_asks_before_it_erases(ui: Ui) -> None:

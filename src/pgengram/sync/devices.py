@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
+from pgengram import fields as f
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.service.core import Core
 from pgengram.store.connection.begin import UPKEEP
@@ -43,11 +44,16 @@ class Device:
 
 @dataclass(slots=True)
 class Status:
-    """How it stands. changes: not written yet; disputed: memories that two machines changed at the same time."""
+    """How it stands.
+
+    changes: not written yet; disputed: memories that two machines changed at the same time; exchanged: when an exchange
+    last succeeded, empty for never; problem: why the last one failed; unread: files with why they could not be read.
+    """
 
     folder: str
     changes: int
     disputed: int
+    exchanged: str
     problem: str | None
     devices: list[Device] = field(default_factory=list)
     unread: dict[str, str] = field(default_factory=dict)
@@ -55,7 +61,8 @@ class Status:
     def as_dict(self) -> dict[str, Any]:
         """Return it as JSON has it."""
         return {
-            "folder": self.folder, "changes": self.changes, "disputed": self.disputed, "problem": self.problem,
+            "folder": self.folder, "changes": self.changes, "disputed": self.disputed, "exchanged": self.exchanged,
+            "problem": self.problem,
             "devices": [{name: getattr(one, name) for name in Device.__slots__} for one in self.devices],
             "unread": self.unread,
         }  # fmt: skip
@@ -207,7 +214,8 @@ async def status(core: Core) -> Status:
         erased = digest_of(sorted(await state.erased(tx)))
     if changes is None or disputed is None:
         raise DatabaseFailed("The database gave no answer.")
-    found = Status(settings.folder, changes["changes"], disputed["disputed"], settings.problem)
+    exchanged = f.as_utc(settings.exchanged_at) or ""
+    found = Status(settings.folder, changes["changes"], disputed["disputed"], exchanged, settings.problem)
     found.unread = {f"{row['device']}/{row['name']}": row["problem"] for row in files if row["problem"]}
     forgotten = {row["device"] for row in files if row["name"] == FORGOTTEN}
     folder = exchanged_folder(settings, core.settings.data_path).folder

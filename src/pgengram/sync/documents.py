@@ -16,7 +16,7 @@ from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
 from pgengram.sync import memories
-from pgengram.sync.merging import Document, latest, merged, with_changes
+from pgengram.sync.merging import Document, as_one, latest, merged, with_changes
 from pgengram.transfer.arrivals import arrival
 
 
@@ -197,7 +197,15 @@ class RowDocuments:
 
     def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
-        return with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
+        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
+        is_changed = bool(after.entries) and after.seen != before.seen
+        if (
+            is_changed and self._kind == state.TURN
+        ):  # it is what was said; if that is erased elsewhere, nothing of it stays
+            is_changed = {one.dot for one in after.entries["text"]} != {
+                one.dot for one in before.entries.get("text", ())
+            }
+        return as_one(after, self._writer) if is_changed else after
 
     async def take(self, lines: Sequence[Line], model_id: int | None) -> int:
         """Take in what other machines say of rows, and return of how many that was something new."""
@@ -214,7 +222,9 @@ class RowDocuments:
                 fields = there.get(line.key, {})
                 mine = self._document(known.get(line.key), fields, changed.get(line.key, self._clock))
             after = merged(mine, line.document)
-            if self._kind == state.TURN and line.key in there:
+            if self._kind == state.TURN and "text" not in after.entries:
+                after = Document(after.seen)
+            elif self._kind == state.TURN and line.key in there:
                 after = await self._kept_apart(line.key, there[line.key], mine, after)
             done = True
             if after != mine or line.key in waits:

@@ -15,6 +15,7 @@ from uuid import UUID
 
 from pgengram import __version__
 from pgengram import fields as f
+from pgengram.errors import InvalidInput
 from pgengram.runtime.context import retrying
 from pgengram.service.core import Core
 from pgengram.store.assistant import conversations
@@ -86,7 +87,7 @@ class Exchange:
             outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
         self._core.notice_growth(outcome.taken)
         async with self._core.store.transaction() as tx:
-            await tx.run(state.SET_PROBLEM, {"problem": outcome.problem})
+            await tx.run(state.SET_OUTCOME, {"problem": outcome.problem})
         return outcome
 
 
@@ -183,7 +184,7 @@ class _Run:
             try:
                 await (self._read_erased(file) if file.name == ERASED else self._read_changes(file))
                 problem = None
-            except Unreadable as error:
+            except (Unreadable, InvalidInput) as error:
                 problem = error.message
             except (KeyError, TypeError, ValueError, AttributeError):
                 problem = "It has a form that can't be read."

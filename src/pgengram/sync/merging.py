@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 
 TOO_FAR_AHEAD_US: Final = 24 * 3600 * 1_000_000  # microseconds that another machine's clock may be ahead
@@ -165,6 +165,18 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
     )
     seen = {**known.seen, writer: number} if changed else dict(known.seen)
     return Document(seen, entries, dict(known.counts))
+
+
+def as_one(document: Document, writer: str) -> Document:
+    """Return the state in which everything that is shown counts as just written, as old as it was.
+
+    So all of a row that one machine changes stays if another one removes it at the same time, and not the change alone.
+    """
+    number = document.seen[writer]
+    entries: dict[str, tuple[Entry, ...]] = {
+        name: (replace(latest(all_), writer=writer, number=number),) for name, all_ in document.entries.items()
+    }
+    return Document(dict(document.seen), entries, dict(document.counts))
 
 
 def is_far_ahead(document: Document, clock: int) -> bool:

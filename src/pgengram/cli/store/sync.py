@@ -98,6 +98,8 @@ async def status(as_json: AsJson = False) -> None:
     async with opened_manager(personal=True) as core:
         found = await devices.status(core)
     lines = [f"Exchanged through: {found.folder}", f"Changes that are not written yet: {found.changes:,}"]
+    if found.exchanged:
+        lines.append(f"Last exchange: {found.exchanged}")
     if found.problem:
         lines.append(f"The last exchange failed: {found.problem}")
     if found.disputed:

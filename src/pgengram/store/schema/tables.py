@@ -756,7 +756,7 @@ sync_settings = Table(
     Column("writers", ARRAY(Text), nullable=False, server_default=text("'{}'::text[]")),
     _moment("since", nullable=False, server_default=func.now()),
     Column("problem", Text),  # why the last exchange failed
-    _moment("failed_at"),
+    _moment("exchanged_at"),
 )
 # What was changed and is not yet in a file; written by triggers in the transaction that changed it.
 sync_changes = Table(

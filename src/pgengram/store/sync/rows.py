@@ -183,7 +183,8 @@ async def rows_now(tx: Transaction, table: Table, keys: Collection[str]) -> dict
 async def put_row(tx: Transaction, table: Table, key: str, fields: Mapping[str, Any]) -> bool:
     """Set a row to these fields, or remove it where there are none; return whether that could be done.
 
-    It could not where what it leads to is not here yet, or another row has what only one may have.
+    It could not where what it leads to is not here yet, another row has what only one may have, or a newer version wrote
+    what this one cannot hold.
     """
     row = {**fields, **key_row(table, key), "namespace_id": tx.namespace_id}
     if not fields:
@@ -198,7 +199,7 @@ async def put_row(tx: Transaction, table: Table, key: str, fields: Mapping[str, 
     try:
         async with tx.connection.transaction():
             return bool(await tx.rows(await _put(tx, table), {"row": Jsonb(row)}))
-    except (psycopg.errors.ForeignKeyViolation, psycopg.errors.UniqueViolation):
+    except psycopg.errors.IntegrityError:
         return False
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import datetime
 from typing import Any, Final
 
 import psycopg
@@ -29,7 +30,7 @@ DEVICE: Final = "device.sync"  # the file that a machine writes about itself
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
 
 READ: Final = """
-SELECT secret, folder, token, device, device_name, writers, problem FROM sync_settings WHERE namespace_id = %(namespace_id)s
+SELECT secret, folder, token, device, device_name, writers, problem, exchanged_at FROM sync_settings WHERE namespace_id = %(namespace_id)s
 """
 BEGIN: Final = """
 INSERT INTO sync_settings (namespace_id, secret, folder, token, device, device_name)
@@ -39,9 +40,10 @@ SET_DEVICE: Final = """
 UPDATE sync_settings SET device = %(device)s, writers = %(writers)s WHERE namespace_id = %(namespace_id)s
 """
 SET_FOLDER: Final = "UPDATE sync_settings SET folder = %(folder)s WHERE namespace_id = %(namespace_id)s"
-SET_PROBLEM: Final = """
-UPDATE sync_settings SET problem = %(problem)s, failed_at = CASE WHEN %(problem)s::text IS NULL THEN NULL ELSE coalesce(failed_at, now()) END
-WHERE namespace_id = %(namespace_id)s AND problem IS DISTINCT FROM %(problem)s::text
+SET_OUTCOME: Final = """
+UPDATE sync_settings SET problem = %(problem)s::text,
+  exchanged_at = CASE WHEN %(problem)s::text IS NULL THEN now() ELSE exchanged_at END
+WHERE namespace_id = %(namespace_id)s
 """
 END: Final = tuple(
     f"DELETE FROM {table} WHERE namespace_id = %(namespace_id)s"
@@ -222,7 +224,7 @@ class Settings:
     """How a namespace is synchronised.
 
     secret: the key's bytes; folder: a path or an address; writers: processes of this device that wrote files; token:
-    that lets it into a server.
+    that lets it into a server; exchanged_at: when that last succeeded.
     """
 
     secret: bytes
@@ -232,6 +234,7 @@ class Settings:
     writers: tuple[str, ...]
     problem: str | None
     token: str | None = field(default=None, repr=False)
+    exchanged_at: datetime | None = None
 
 
 async def settings(tx: Transaction) -> Settings | None:
@@ -247,6 +250,7 @@ async def settings(tx: Transaction) -> Settings | None:
         tuple(row["writers"]),
         row["problem"],
         row["token"],
+        row["exchanged_at"],
     )
 
 

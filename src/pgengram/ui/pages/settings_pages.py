@@ -16,6 +16,7 @@ from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication
 from pgengram.ui.view_data.jobs import Absent
+from pgengram.ui.view_data.machines import machines_of
 from pgengram.ui.view_data.query_values import number_given, whole_number
 
 
@@ -34,6 +35,7 @@ class SettingsPages(PageApplication):
             "state": await Conversations(self.views.manager).state(),
             "backups": self.views.backups.state(),
             "assistants": await self.views.assistants(),
+            "machines": await machines_of(self.views.manager),
             "signed_in": len(self.sign_ins.all()),
             "connected": sum(one["is_good"] for one in await self.views.programs.all()),
             "secrets": self.views.manager.settings.secrets,
