@@ -220,9 +220,7 @@ def _within_a_century(value: datetime) -> datetime:
 
 
 def comma_separated(value: object) -> object:
-    """Return text as the list of what stands between its commas, a list without its blanks and nulls, all else as it
-    is.
-    """
+    """Return text as a list of what its commas separate, a list without blanks and nulls, all else as it is."""
     words = [word.strip() for word in value.split(",")] if isinstance(value, str) else value
     if not isinstance(words, list):
         return words

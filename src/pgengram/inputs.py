@@ -106,9 +106,7 @@ def _clearable(names: list[str]) -> list[str]:
 
 
 class Change(Provenance):
-    """A change of one memory; only the fields given are changed. What create_memory describes is not described
-    again.
-    """
+    """A change of one memory; only the fields given are changed."""
 
     source: f.Name | None = None
     capture_mode: f.CaptureMode | None = None
@@ -248,9 +246,7 @@ class Filters(Request):
 
     @property
     def days(self) -> tuple[datetime, datetime, timedelta] | None:
-        """The time in which it happened, by the clock of who asks, from and to before, and how far that is ahead of
-        UTC.
-        """
+        """When it happened, by the clock of who asks: from, to before, and how far that is ahead of UTC."""
         return self._days
 
     def with_hidden(self) -> Self:
@@ -350,9 +346,7 @@ class Question(Filters):
 
     @property
     def lists(self) -> bool:
-        """Whether the answer is a list of what passes the filters, in an order of its own; otherwise hits are
-        ranked.
-        """
+        """Whether the answer is a list in an order of its own; otherwise hits are ranked."""
         blank = self.queries == [""] and self.embedding is None
         return blank or self.mode == "substring" or self.sort is not None
 

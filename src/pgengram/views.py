@@ -221,9 +221,7 @@ def language_view(content: str) -> Shown:
 
 
 def around_view(found: dict[str, list[dict[str, Any]]]) -> Shown:
-    """Return what surrounds a memory: lists of history entries, relations and clusters; `…_in_all` where a list is
-    cut.
-    """
+    """Return what surrounds a memory: history, relations and clusters; `…_in_all` where a list is cut."""
     around: Shown = {}
     for name, rows in found.items():
         around[name] = [
@@ -249,9 +247,7 @@ def problems_view(problems: Mapping[str, PgengramError]) -> list[Shown]:
 
 
 def receipt_view(receipt: dict[str, Any]) -> Shown:
-    """Return what is left of an erased memory: its id, when it was erased, and how much of it was removed from
-    where.
-    """
+    """Return what is left of an erased memory: its id, when it was erased, and how much was removed."""
     return {
         "id": str(receipt["id"]),
         "ok": True,

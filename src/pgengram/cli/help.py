@@ -77,9 +77,7 @@ def _arguments(parameters: Sequence[Any]) -> Iterator[str]:
 
 
 def _refuse_options(ctx: Any, args: Sequence[str], known: Collection[str]) -> None:
-    """Fail at an option that resembles none, and say how to write it where a command takes arguments of the form
-    name=value.
-    """
+    """Fail at an option that resembles none; a command that takes name=value says how to write that."""
     from difflib import get_close_matches
 
     for at, one in enumerate(args):

@@ -1,6 +1,4 @@
-"""Other memory servers' tools on the same manager: one file each, so that a client moves over by one line of its
-configuration.
-"""
+"""Other memory servers' tools on the same manager, one file each."""
 
 from __future__ import annotations
 

@@ -133,9 +133,7 @@ def _for_encoders(texts: Sequence[str]) -> tuple[list[Language], list[str | None
 
 
 def _words_in_english(text: str, language: Language) -> str | None:
-    """Return the words of a short text in another language in English; None where there are none or some may be
-    missing.
-    """
+    """Return a short text's words in English; None where there are none or some may be missing."""
     found = {} if language.code in NOT_IN_ENGLISH else in_english(text)
     return " ".join(chain(*found.values())) if 0 < len(found) < MAX_TRANSLATED else None
 

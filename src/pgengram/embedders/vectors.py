@@ -111,9 +111,7 @@ class Embedder(Protocol):
 
 
 class Scheme(NamedTuple):
-    """A kind of embedder URL: how it is written, and what makes the embedder of a URL (without its scheme) and an API
-    key.
-    """
+    """A kind of embedder URL: how it is written, and what makes the embedder of one and an API key."""
 
     written: str
     make: Callable[[str, str], Embedder]

@@ -85,9 +85,7 @@ def listed_arguments(tool: str, schema: Schema, essential: tuple[str, ...] = ())
 
 
 def listed_answer(schema: Schema) -> Schema:
-    """Return the schema of an answer without what helps no caller: which fields are always there, and that a list is
-    one of objects.
-    """
+    """Return the schema of an answer without what helps no caller."""
     shown = {key: value for key, value in schema.items() if key not in ("description", "required")}
     shown["properties"] = {
         name: {key: value for key, value in one.items() if (key, value) != ("items", {"type": "object"})}

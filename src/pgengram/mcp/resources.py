@@ -197,9 +197,7 @@ class Library:
         return {"note": DATA, "memory": bounded(found.memories[0], MOST, AROUND)}
 
     async def context(self, *, project: str | None = None) -> str:
-        """Return today's date, what always matters and what matters most now, as one text; empty when there is
-        nothing.
-        """
+        """Return today's date, what always matters and what matters most now, as one text; empty for nothing."""
         return (await names_asked.opening(self.manager, None, contexts.MAX_CHARS, project=project))[0]
 
     # -- prompts -----------------------------------------------------------------------------------------------------

@@ -108,9 +108,7 @@ async def _unwind(
 
 
 def _connection(replay: ReplayState) -> tuple[Channel, ParentWatchdog]:
-    """Return the way to the client, and what notices its end; where this process has passed on until now, it goes on
-    from there.
-    """
+    """Return the way to the client, and what notices its end; after passing on, from where that stopped."""
     loop, fds = asyncio.get_running_loop(), claim_stdio()
     watchdog = replay.watchdog or ParentWatchdog(fds, lambda: None)
     channel = Channel(fds, lost=watchdog.stop, splitter=replay.rest)

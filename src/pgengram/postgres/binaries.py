@@ -39,9 +39,7 @@ COMMON = Path("/var/lib/pgengram")  # where a copy goes when the data folder is 
 
 @dataclass(frozen=True)
 class Binaries:
-    """One PostgreSQL with pgvector: the folder of its programs, its major version, and a folder of libraries of
-    ours.
-    """
+    """One PostgreSQL with pgvector: its programs' folder, its major version, and a folder of our libraries."""
 
     bin: Path
     major: int

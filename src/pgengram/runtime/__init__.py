@@ -1,3 +1,1 @@
-"""The process itself, its logs and metrics, and what differs between operating systems: loop, streams, files,
-processes.
-"""
+"""The process itself, its logs and metrics, and what differs between operating systems."""

@@ -34,9 +34,7 @@ class JsonLines(logging.Formatter):
 
 
 class OneLine(logging.Formatter):
-    """The usual line; what would begin another line or steer a terminal is written as an escape, but for our own
-    traces.
-    """
+    """The usual line; what would begin another or steer a terminal is escaped, but for our own traces."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return a record as text."""

@@ -64,9 +64,7 @@ def for_c_programs(path: Path) -> Path | None:
 
 
 def short_form(path: Path) -> Path:
-    """Return an existing path in its 8.3 form; on other systems than Windows, and where the drive keeps none, as it
-    is.
-    """
+    """Return an existing path in its 8.3 form; as it is on other systems and where the drive keeps none."""
     if sys.platform != "win32":
         return path
     import ctypes

@@ -213,9 +213,7 @@ def _folder_identity(folder: Path) -> str:
 
 
 def _cloned_at(folder: str | Path) -> int:
-    """Return when git made a folder, in seconds since 1970: it writes the description then and never again; 0 for
-    others.
-    """
+    """Return when git made a folder, by the description that it writes once; 0 for others."""
     if not os.path.isfile(os.path.join(folder, "HEAD")):
         return 0
     try:

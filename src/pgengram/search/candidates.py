@@ -39,9 +39,7 @@ def with_vector_search(scope: Scope, model: VectorIndex | None, namespace_id: in
 
 
 async def set_for_index(tx: Transaction, scope: Scope) -> None:
-    """Have the index of the vectors taken where a scope is searched by it, with more probes where the scope is
-    narrowed.
-    """
+    """Have the vectors' index used where a scope is searched by it, with more probes for a narrow one."""
     if scope.way != "each":
         await tx.set_local(NO_SORT | ({"ivfflat.probes": str(PROBES_NARROWED)} if scope.narrowed else {}))
 
@@ -131,9 +129,7 @@ def by_words(scope: Scope) -> str:
 
 
 def _posted(condition: str) -> str:
-    """Return the memories in the posting lists of the asked words that meet `condition`, each as often as it is
-    there.
-    """
+    """Return the memories in the asked words' posting lists that meet `condition`, as often as they are there."""
     return f"""SELECT e.id AS memory_id, asked.weight * {bm25("e")} AS words, asked.bit
         FROM asked CROSS JOIN LATERAL (
           SELECT e.id, (e.measure >> 16)::smallint AS count, (e.measure & 65535)::smallint AS length
@@ -214,8 +210,7 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
 
 def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
     """Return what finds those of the hidden memories that fit best, and what adds them to the others; nothing where
-    they
-    don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey.
+    they don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey.
     """
     if scope.hidden is None:
         return "", ""
@@ -234,9 +229,7 @@ def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[s
 
 
 def _sign_condition(mode: Mode, among: str) -> str:
-    """Return the condition that a memory of a set has the phrases and lacks the words that the signs of mode text
-    ask.
-    """
+    """Return the condition that a memory has the phrases and lacks the words that mode text asks."""
     return TEXT_ONLY.replace("[among]", among) if mode == "text" else ""
 
 
@@ -261,9 +254,7 @@ BESIDE: Final = f""", turns AS MATERIALIZED (
 
 
 def _known_of_each(model: VectorIndex | None) -> str:
-    """Return what reads of each member what features are made of; uses memories_pkey, memory_activation_pkey and
-    memory_vectors_pkey.
-    """
+    """Return what reads each member's features; uses memories_pkey, memory_activation_pkey, memory_vectors_pkey."""
     parts = (
         "1"
         if model is None

@@ -265,7 +265,5 @@ def _all_weights() -> dict[str, dict[str, Any]]:
 
 
 def weights(part: str) -> dict[str, Any]:
-    """Return the weights of a part of the search, by the names of what they weigh: ranking, sharpness, evidence,
-    speaker, succession.
-    """
+    """Return the weights of a part of the search, by the names of what they weigh."""
     return _all_weights()[part]

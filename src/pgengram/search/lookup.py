@@ -106,9 +106,7 @@ class Frequencies:
         return {term: memories for term, (until, memories) in found.items() if until > now}
 
     def note(self, namespace_id: int, asked: Sequence[str], rows: Sequence[Row]) -> dict[int, int]:
-        """Return the counts that a look-up of words has brought, and remember the large ones and the terms of the
-        words.
-        """
+        """Return the counts that a look-up has brought, and remember the large ones and the words' terms."""
         until, counted = time.monotonic() + GOOD_FOR_S, {row["term"]: row["memories"] for row in rows}
         for known in (self._known, self._terms, self._names):
             if len(known) > MAX_KNOWN:
@@ -123,9 +121,7 @@ class Frequencies:
         self._names |= names
 
     def likely_meaning(self, parsed: Parsed) -> str:
-        """Return what `understand` will most likely give as the meaning; a question is embedded before it is looked
-        up.
-        """
+        """Return what `understand` will most likely give as the meaning, to embed it before the look-up."""
         return meaning(parsed, self._names)
 
 
@@ -202,8 +198,7 @@ async def _near_terms(
     tx: Transaction, parsed: Parsed, asked: Sequence[AskedWord], vocabularies: Vocabularies, total: int
 ) -> dict[int, int]:
     """Return the terms, with their counts, of what may be meant by words that no memory has, of a question as people
-    type
-    it; a long text has many such words that mean nothing else.
+    type it; a long text has many such words that mean nothing else.
     """
     unknown = [word.text for word in asked if not word.known and word.text not in parsed.light]
     if not unknown or parsed.question.mode == "text" or len(parsed.words) > MAX_TYPED:
@@ -219,9 +214,7 @@ async def _near_terms(
 
 
 def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> Mapping[int, int]:
-    """Return the counts of the terms that find memories: all but those of light words alone, unless there are no
-    others.
-    """
+    """Return the counts of the terms that find memories, without those of light words if there are others."""
     if not parsed.light and not parsed.light_extra:
         return counts
     light = {parsed.words.index(word) + 1 for word in parsed.light}
@@ -285,9 +278,7 @@ def _name_terms(
 
 
 def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, AskedWord]) -> AskedWord:
-    """Return a word with what it may be in English; if no memory has it, it weighs as much as the rarest of those that
-    some have.
-    """
+    """Return a word with its English forms; an unknown one weighs as much as the rarest of these."""
     known = [found[one].weight for one in english if one in found and found[one].known]
     if word.known or not known:
         return replace(word, english=english)
@@ -304,9 +295,7 @@ async def _terms_of(tx: Transaction, words: Sequence[str]) -> list[int]:
 
 
 async def _memories_of(tx: Transaction, given: Sequence[str]) -> list[UUID]:
-    """Return the memories that some digits of ids mean, each by its end, or else by its beginning, if only one has
-    it.
-    """
+    """Return the memories that some digits of ids mean, by their ends or else beginnings, where only one has them."""
     if not given:
         return []
     begun = [digits for digits in given if len(digits) < ID_DIGITS]

@@ -200,9 +200,7 @@ async def _whole(tx: Transaction, *parts: Sequence[tuple[UUID, Match]]) -> list[
 
 
 def _as_fitting(asked: Asked, hidden: list[Hit], found: list[Hit], field: Field) -> dict[UUID, str]:
-    """Return the status of those of the hidden memories that fit no less than the last of as many hits as were asked
-    for.
-    """
+    """Return the status of the hidden memories that fit no less than the last of the hits asked for."""
     limit = asked.parsed.question.limit
     if not hidden or add_probabilities(asked, hidden, field)[1] == "none":
         return {}

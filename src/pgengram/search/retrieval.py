@@ -63,9 +63,7 @@ class Retrieval:
     async def _found_together(
         self, begin: Begin, question: Question, asked: Sequence[tuple[float, str]], place: Cursor
     ) -> Hits:
-        """Ask several texts one after the other, as each would be asked alone, and rank what they find as one by their
-        weights.
-        """
+        """Ask several texts one after the other, and rank what they find as one by their weights."""
         reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
         start = replace(place, offset=0)
         answers = [
@@ -75,9 +73,7 @@ class Retrieval:
         return fused(answers, place.offset, question.limit)
 
     async def _found(self, begin: Begin, question: Question, place: Cursor) -> Hits:
-        """Embed what the question most likely means while its words are looked up, and again where these show that it
-        means another.
-        """
+        """Embed what the question likely means while its words are looked up, and again if it means another."""
         parsed = parse(question, place.now)
         async with _under_way(self._vector(parsed)) as embedding:
             async with begin() as tx:

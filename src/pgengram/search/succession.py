@@ -39,9 +39,7 @@ Succession = tuple[UUID, UUID]  # newer, older
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is compared of a memory: its text, what sort it is, whom and what it is about, and when it was told to
-    hold.
-    """
+    """What is compared of a memory: its text, sort, owner, subject, and when it was told to hold."""
 
     content: str
     type: str
@@ -106,9 +104,7 @@ def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) 
 
 
 def signals_of(newer: Statement, older: Statement, cosine: float, crowded: float) -> dict[str, float]:
-    """Return what tells whether one statement succeeds another, with the names of the weights; nothing where it
-    can't.
-    """
+    """Return what tells whether one statement succeeds another, by weight; nothing where it can't."""
     repeated = _repeated(newer.content, older.content)
     if not _may_be_comparable(newer, older) or (newer.type == "episodic" and repeated < HALF):
         return {}
@@ -145,9 +141,7 @@ def _telling_words(text: str) -> set[str]:
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:
-    """Return the pairs, newer first, with the `least` evidence; of each newer one only those that it surest
-    succeeds.
-    """
+    """Return the pairs, newer first, with at least `least` evidence; of each newer one the surest."""
     found = [(pair, evidence) for pair, evidence in judged if evidence >= least]
     best: dict[UUID, float] = {}
     for (newer, _), evidence in found:

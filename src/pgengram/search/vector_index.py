@@ -86,8 +86,8 @@ class VectorIndex:
 
 def centred(cosine: float, mean_cosine: float) -> float:
     """Return a cosine as the built-in model would give it, by which two memories have `UNRELATED` on average: of
-    vectors that all
-    point much the same way, what they have in common is taken (Mu and Viswanath 2018). Also of an array.
+    vectors that all point much the same way, what they have in common is taken (Mu and Viswanath 2018). Also of an
+    array.
     """
     if mean_cosine <= UNRELATED:
         return cosine

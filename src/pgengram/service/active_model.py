@@ -93,9 +93,7 @@ class Models:
         return in_use
 
     async def passages(self, texts: Sequence[str]) -> Embedded:
-        """Return the vectors of texts to be stored; never call it inside a transaction, which it may keep waiting for
-        long.
-        """
+        """Return the vectors of texts to be stored; never call it inside a transaction."""
         in_use = await self.current()
         if in_use is None:
             return Embedded(vectors=[Passage() for _ in texts])

@@ -215,9 +215,7 @@ async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> l
 
 
 def _with_short_names(conversation: Conversation) -> Conversation:
-    """Return a conversation whose names are no longer than names are, and without what PostgreSQL refuses or nobody may
-    see.
-    """
+    """Return a conversation with short names, and without what PostgreSQL refuses or nobody may see."""
     names: dict[str, Any] = {
         name: clean(value)[:NAME] if (value := getattr(conversation, name)) else value
         for name in ("id", "project", "title", "forked_from")

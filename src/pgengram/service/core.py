@@ -214,9 +214,7 @@ class Core:
         return mapped_tags(given, await self._synonyms.current())
 
     async def relate(self, drafts: Sequence[memories.Draft]) -> list[NotFound | Conflict | None]:
-        """Find the memories that drafts name in `related_to` and `replaces`; return for each draft what is wrong with
-        its ids, if anything.
-        """
+        """Find the memories that drafts name; return for each draft what is wrong with its ids, if anything."""
         named = [[*draft.request.related_to, *draft.request.replaces] for draft in drafts]
         given = list(dict.fromkeys(key for keys in named for key in keys))
         there = memories.Resolved({}, {})
@@ -277,9 +275,7 @@ class Core:
         return hits
 
     async def as_stored(self, question: Question) -> Question:
-        """Return `question` asking for tags by all the words, and for names in all the spellings they may be stored
-        as.
-        """
+        """Return `question` with tags by all their words and names in all stored spellings."""
         spellings = {what: await self._spellings(what, name) for what in COLUMNS if (name := getattr(question, what))}
         if not question.tags and not spellings:
             return question

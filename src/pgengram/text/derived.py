@@ -34,9 +34,7 @@ def speaker_key_of(content: str, speaker: str | None, *, in_conversation: bool) 
 
 
 def label_of(content: str) -> str | None:
-    """Return in lower case the one to three capitalised words that a line begins with before a colon, as in "Ann:
-    …".
-    """
+    """Return in lower case the capitalised words before a line's colon, as in "Ann: …"."""
     found = _LABEL.match(content)
     return found[1].lower() if found and all(word[0].isupper() for word in found[1].split()) else None
 

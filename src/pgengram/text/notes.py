@@ -1,6 +1,4 @@
-"""Markdown notes: the fields between two lines of --- at the beginning, the text below, its tags and links to
-others.
-"""
+"""Markdown notes: the fields at their beginning, the text, its tags and links."""
 
 from __future__ import annotations
 
@@ -98,8 +96,7 @@ class Note:
 
 def target(written: str) -> str:
     """Return the note that a link leads to, without the heading or block in it and the words that are shown; empty
-    where
-    it stays in its own.
+    where it stays in its own.
     """
     return re.split(r"[|#^]|\\\|", written, maxsplit=1)[0].strip()
 

@@ -57,9 +57,7 @@ class ChangedMemories:
         return MemoryManager(self._core.settings, self._core)
 
     async def without_order(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Return the memories of other systems that say what they never said here, of which no time tells whether that
-        is newer.
-        """
+        """Return other systems' memories that say what they never said here, in an order that no time tells."""
         asked = [pair for pair in pairs if _is_foreign(pair[0])]
         if not asked:
             return []

@@ -156,9 +156,7 @@ def _as_utc_text(value: Any) -> Any:
 
 
 def picked_fields(row: Mapping[str, Any], *names: str, **renamed: str) -> dict[str, Any]:
-    """Return fields of a row by our names: `names` are the same in the row, `renamed` gives a column for each of
-    ours.
-    """
+    """Return fields of a row by our names: `names` are the same there, `renamed` are called otherwise."""
     return {ours: row.get(theirs) for ours, theirs in {**dict(zip(names, names, strict=True)), **renamed}.items()}
 
 

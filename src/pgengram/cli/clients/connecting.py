@@ -345,9 +345,7 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 
 
 async def connected_clients() -> AsyncIterator[tuple[str, bool, str, str]]:
-    """Yield of each client that has an entry of ours its title, whether the command there works, what was seen, and the
-    repair.
-    """
+    """Yield each client that has an entry of ours: title, whether its command works, what was seen, the repair."""
     for client in c.CLIENTS.values():
         path = client.path()
         try:

@@ -202,9 +202,7 @@ def _inserted(text: str, holder: Node, name: str, value: Any, style: _Style) -> 
 
 
 def _line_end(text: str, at: int) -> int:
-    """Return where the line of a member ends; `at` when something else follows, as a closing brace or a longer
-    comment.
-    """
+    """Return where the line of a member ends; `at` when something else follows."""
     found = _SAME_LINE.match(text, at)
     end = found.end() if found else at
     return end if text[end : end + 1] in ("\n", "\r") else at

@@ -193,9 +193,7 @@ def what_hooks_do(client: str, *, recall: bool) -> str:
 
 
 def settings_file(client: str, settings: Settings) -> Path:
-    """Return where the settings of the store are kept for a client's hooks, as no hook has an environment of its
-    own.
-    """
+    """Return where the store's settings are kept for a client's hooks, which have no environment of their own."""
     return settings.data_path / f"hooks-{client}.json"
 
 

@@ -65,16 +65,12 @@ async def call_tool(client: Any, tool: str, arguments: Mapping[str, Any]) -> dic
 
 
 def server_entry(settings: Settings) -> dict[str, Any]:
-    """Return the entry for a client's `mcpServers`: the absolute path of this command, and the settings that were
-    chosen.
-    """
+    """Return the entry for a client's `mcpServers`: the path of this command, and the settings that were chosen."""
     return {**own_command(), "env": settings.variables} if settings.variables else own_command()
 
 
 def own_command() -> dict[str, Any]:
-    """Return how to start this program: by its own path, or by uvx if that runs it, as the folder then is not to
-    stay.
-    """
+    """Return how to start this program: by its own path, or by uvx if that runs it."""
     folders = (
         Path(sys.executable).parent,
         *(Path(sysconfig.get_path("scripts", sysconfig.get_preferred_scheme(key))) for key in ("prefix", "user")),
@@ -112,9 +108,7 @@ class Handshake:
 
 
 def shake_hands(entry: Mapping[str, Any]) -> Handshake:
-    """Start the command of an entry, initialize it, have it count its memories, and stop it; it gets none of our
-    settings.
-    """
+    """Start the command of an entry with none of our settings, have it count its memories, and stop it."""
     program = shutil.which(str(entry["command"]))
     if program is None:
         return Handshake(ok=False, seen="does not exist or cannot be run")

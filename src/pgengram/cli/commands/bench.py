@@ -212,9 +212,7 @@ async def _storing(scratch: MemoryManager, calls: int, progress: ProgressBar) ->
 
 @asynccontextmanager
 async def _scratch(manager: MemoryManager) -> AsyncIterator[MemoryManager]:
-    """Yield a manager of a namespace that was never there before and is erased again, beside the one that is
-    measured.
-    """
+    """Yield a manager of a new namespace beside the one that is measured, and erase it afterwards."""
     name = SCRATCH + secrets.token_hex(4)
     scratch = MemoryManager(replace(manager.settings, namespace=name), manager)
     try:

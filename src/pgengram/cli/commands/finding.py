@@ -72,9 +72,7 @@ async def list_memories(
     offset: Annotated[int, typer.Option(help="How many to skip.", min=0, max=10_000)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Examples: `pgengram list --tag billing`, `pgengram list --forgotten`,
-    `pgengram list --sort importance --limit 5`
-    """
+    """Examples: `pgengram list --tag billing`, `pgengram list --forgotten`, `pgengram list --sort importance`"""
     paged = {"sort": sort, "limit": limit, "offset": offset}
     found = await _search_answer(listing(**asked, forgotten=forgotten, archived=archived, **paged))
     if as_json:
@@ -93,9 +91,7 @@ async def timeline(
     limit: Limit = 50,
     as_json: AsJson = False,
 ) -> None:
-    """Examples: `pgengram timeline --days 7 --kind decision`,
-    `pgengram timeline --since 2026-03-01 --until 2026-04-01`
-    """
+    """Examples: `pgengram timeline --days 7 --kind decision`, `pgengram timeline --since 2026-03-01`"""
     since = asked["since"] or (datetime.now(UTC) - timedelta(days=days)).isoformat()
     found = await _search_answer({**asked, "since": since, "sort": "occurred", "limit": limit})
     if as_json:

@@ -107,9 +107,7 @@ async def rename(
 
 
 async def _renamed(manager: MemoryManager, old: str, new: str) -> dict[str, Any]:
-    """Rename a project; return how many memories and conversations have the new name, and the memories that were
-    left.
-    """
+    """Rename a project; return how many memories and conversations have the new name, and what was left."""
     stored = [row["name"] for row in await manager.store.read_transaction(store.stored_projects)]
     names = manager.projects.names()
     spelled = [one for name in names.all_of(old) for one in alike(name, stored)]

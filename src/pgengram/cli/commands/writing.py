@@ -65,8 +65,8 @@ async def add(
     pin: Annotated[bool, typer.Option("--pin", help="Never let it fade.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`,
-    `git log -1 --format=%B | pgengram add -`
+    """Examples: `pgengram add "Mara prefers tea." --kind preference --tag drinks`, `git log -1 --format=%B | pgengram
+    add -`
     """
     described = {"type": type, "kind": kind, "tags": tag, "importance": importance}
     described |= {"related_to": related_to, "replaces": replaces}

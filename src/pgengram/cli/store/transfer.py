@@ -297,9 +297,7 @@ def _show_reasons(what: str, reasons: Mapping[str, LeftOut]) -> None:
 
 @contextmanager
 def _open_private(path: str, lock: Lock | None) -> Iterator[TextIO]:
-    """Open a file that only its owner can read, and that takes its name when it is complete; what is encrypted is
-    written once it is whole.
-    """
+    """Open a file that only its owner can read, and that takes its name when it is complete."""
     if path != "-":
         with _unfinished(Path(path)) as binary, _text_writer(binary, lock) as file:
             yield file

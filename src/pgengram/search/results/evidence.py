@@ -171,9 +171,7 @@ def lead(nearest: Numbers) -> float:
 
 
 def answer_share(way: Way, fit: float, field: Field) -> float:
-    """Return the chance that a candidate answers if one does: the softmax that the weights of the ranking were fitted
-    with.
-    """
+    """Return a candidate's chance to be the answer if there is one: the softmax of the fitted ranking."""
     sharpness = weights("sharpness")[way]
     return math.exp(sharpness * min(0.0, fit - field.best_fit)) / field.crowd
 
@@ -234,9 +232,7 @@ _POSSESSIVE: Final = re.compile(r"['’]s$")
 
 
 def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:
-    """Return the words of a question that name something, a number or a speaker's name among them, and its other
-    words.
-    """
+    """Return the words of a question that name something, numbers and speakers included, and the others."""
 
     def names(word: AskedWord) -> bool:
         return word.is_speaker or word.is_name or any(character.isdigit() for character in word.text)
@@ -266,9 +262,7 @@ def _speaker_lead(asked: Asked, hits: Sequence[Hit], others: Sequence[AskedWord]
 
 
 def _side(hit: Hit, others: Sequence[AskedWord]) -> int:
-    """Return 1 for a turn about the speaker whom a question names, -1 for one about somebody else; 0 for what nobody
-    says.
-    """
+    """Return 1 for a turn about the speaker asked about, -1 for one about somebody else, else 0."""
     if speaker_key_of(hit.content, hit.speaker, in_conversation=hit.statement.is_turn) is None:
         return 0
 

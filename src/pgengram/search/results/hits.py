@@ -153,9 +153,7 @@ BEGIN_AGAIN: Final = "Leave it out to begin again."
 
 @dataclass(frozen=True, slots=True)
 class Cursor:
-    """Where the next page begins: after a sort key and id in a list, at an offset in a ranking; `now` is the first
-    page's.
-    """
+    """Where the next page begins: after a sort key and id, or at an offset; `now` is the first page's."""
 
     now: datetime
     offset: int = 0

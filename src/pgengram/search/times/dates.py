@@ -258,8 +258,7 @@ def _season(tokens: Sequence[Token], now: datetime) -> Period:
 
 def _relative_season(number: int, step: int, now: datetime) -> Period:
     """Read "last summer", the last that has ended, "this winter", of this year unless it is that of the year before,
-    and
-    "next spring".
+    and "next spring".
     """
     around = _seasons(number, now.year + 1, now)
     if step > 0:

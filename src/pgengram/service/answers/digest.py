@@ -52,9 +52,7 @@ def window(now: datetime) -> Period:
 
 
 def due(hit: Hit, now: datetime) -> date | None:
-    """Return the first day within the window on which something that a memory tells of happens or ends; None where
-    nothing does.
-    """
+    """Return the first day within the window on which what a memory tells happens or ends, if any."""
     soon = window(now)
     days = [day for day in _days_of(hit, now, soon) if soon.start <= day < soon.end]
     return min(days).date() if days else None
@@ -225,9 +223,7 @@ def _in_turn(ids: Sequence[UUID], hits: dict[UUID, Hit]) -> Iterable[UUID]:
 
 
 class _Room:
-    """The room of a digest: takes memories as long as they fit, each text once and nothing that surely no longer
-    holds.
-    """
+    """The room of a digest: takes memories as long as they fit, each text once."""
 
     def __init__(
         self, hits: dict[UUID, Hit], after: Successors, days: dict[UUID, date], room: int, *, of_project: bool

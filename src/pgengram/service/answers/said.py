@@ -119,9 +119,7 @@ async def _not_in_memories(
 
 
 async def what_became(store: Store, conversation: conversations.Conversation) -> str:
-    """Say what was stored since a conversation began, and how much of it is kept; empty where nothing is known of
-    it.
-    """
+    """Say what was stored since a conversation began, and how much of it is kept; empty for an unknown one."""
 
     async def read(tx: Transaction) -> tuple[Row, list[Row]]:
         began = await conversations.began(tx, conversation)

@@ -191,9 +191,7 @@ class Coercion:
         return self._single(name, value, node, coerced) if self._liberal else value
 
     def _says_nothing(self, name: str, value: Any, wanted: Any) -> bool:
-        """Whether a text stands for an argument that is left out; without the type of a link all its links would be
-        meant.
-        """
+        """Whether a text stands for an argument that is left out, except a link's type."""
         if not (self._liberal and wanted and isinstance(value, str)) or value.strip().lower() not in NOTHING:
             return False
         return name not in MAY_BE_BLANK | NEVER_DROPPED and not (name == "type" and "from_id" in self._known)

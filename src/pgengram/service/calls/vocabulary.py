@@ -1,6 +1,4 @@
-"""What callers say for the names and values of arguments: the words of other memory servers, of people and of
-models.
-"""
+"""What callers say for names and values of arguments: words of other servers, people and models."""
 
 from __future__ import annotations
 
@@ -297,9 +295,7 @@ _SHARE: Final = re.compile(r"(\d+(?:[.,]\d+)?)\s*(%|(?:/|of|out of)\s*(\d+))?")
 
 
 def read_share(value: Any) -> float | None:
-    """Return what is meant by a number between 0 and 1: of ten, of a hundred, or in a word; None when that is not
-    sure.
-    """
+    """Return what a number between 0 and 1 means: of ten, of a hundred, or in a word; None when unsure."""
     if isinstance(value, str):
         return _share_in_words(value.strip())
     if not isinstance(value, (int, float)) or isinstance(value, bool):

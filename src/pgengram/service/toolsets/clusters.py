@@ -198,9 +198,7 @@ class Clusters(Toolset):
         )
 
     async def _moved(self, tx: Transaction, change: ClusterChange) -> tuple[list[UUID], list[UUID], Problems]:
-        """Return the memories to put in and to take out, and what is wrong with the others; refuse a change that does
-        nothing.
-        """
+        """Return the memories to put in and take out, and what is wrong with the others; refuse doing nothing."""
         put, problems = await self._found(tx, change.add, forgotten_too=False)
         take, lost = await self._found(tx, change.remove, forgotten_too=True)
         if set(put) & set(take):

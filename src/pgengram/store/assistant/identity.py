@@ -1,6 +1,4 @@
-"""Who the assistant is, and what it believes: recordings of itself, beliefs, and the memories that are evidence for
-them.
-"""
+"""Who the assistant is, and what it believes, with the memories that are evidence."""
 
 from __future__ import annotations
 

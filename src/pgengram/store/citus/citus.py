@@ -324,9 +324,7 @@ async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any
 async def _without_foreign_keys(
     connection: psycopg.AsyncConnection[dict[str, Any]], tables: list[str]
 ) -> AsyncIterator[None]:
-    """Run a block while no foreign key leads from or to `tables`: none may lead to a distributed table from another
-    sort.
-    """
+    """Run a block while no foreign key leads from or to `tables`, as distributed tables need it."""
     keys = await _fetch_all(connection, FOREIGN_KEYS, {"tables": tables})
     for key in keys:
         named = [sql.Identifier(key["table"]), sql.Identifier(key["name"])]
@@ -368,9 +366,7 @@ def _distributed_tables() -> tuple[list[str], list[str]]:
 
 
 async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
-    """Let the coordinator come to the workers as the application's role, as it does for whatever a namespace's
-    transaction asks.
-    """
+    """Let the coordinator log in to the workers as the application's role, for a namespace's transactions."""
     role = await _fetch_one(connection, ROLE, {"role": APP_ROLE})
     login = await _fetch_one(connection, WHO_AM_I, {"role": APP_ROLE})
     if role is None or login is None or not login["member"]:

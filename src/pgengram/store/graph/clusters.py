@@ -258,9 +258,7 @@ async def resolve_clusters(tx: Transaction, given: str) -> list[UUID]:
 
 
 async def put(tx: Transaction, id_: UUID, memories: Sequence[UUID], strength: float) -> set[UUID]:
-    """Put memories into a cluster by hand, or change how strongly they belong to it; return those that were not in
-    it.
-    """
+    """Put memories into a cluster, or change how strongly they belong to it; return those that were new."""
     rows = await tx.rows(ADD_MEMBERS, {"cluster_id": id_, "ids": list(memories), "strength": strength})
     return {row["memory_id"] for row in rows if row["added"]}
 
@@ -278,9 +276,7 @@ async def assign(tx: Transaction, memories: Sequence[UUID]) -> None:
 
 
 async def reassign(tx: Transaction, memories: Sequence[UUID]) -> None:
-    """Follow memories whose text has changed: they leave the clusters they came into by themselves, and may come into
-    others.
-    """
+    """Let memories whose text has changed leave and join clusters by themselves."""
     given = {"ids": list(memories)}
     touched = {row["cluster_id"] for row in await tx.rows(DROP_AUTOMATIC, given)}
     touched |= {row["cluster_id"] for row in await tx.rows(ASSIGN, given)}
@@ -298,9 +294,7 @@ async def renew_of(tx: Transaction, memories: Sequence[UUID]) -> None:
 
 
 async def renew_centroids(tx: Transaction, ids: set[UUID], model_id: int | None = None) -> None:
-    """Work out the centroids of clusters from their members as they are now, by the active model unless told
-    another.
-    """
+    """Work out the centroids of clusters from their members, by the active model unless told another."""
     if ids:
         given = {"ids": sorted(ids)}
         await tx.rows(LOCK, given)
@@ -350,9 +344,7 @@ async def activate(
 async def themes(
     tx: Transaction, days: int, *, ids: Sequence[UUID] | None, type_: str | None, limit: int
 ) -> tuple[list[Row], list[Row]]:
-    """Return the clusters called up within the last `days`, most often first, and what was called up together with
-    them.
-    """
+    """Return the clusters called up within `days`, most often first, and what was called up with them."""
     moment = await tx.row(SINCE, {"days": days})
     since = None if moment is None else moment["since"]
     given = {"since": since, "type": type_, "limit": limit, "ids": None if ids is None else list(ids)}

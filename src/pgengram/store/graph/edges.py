@@ -126,9 +126,7 @@ async def store_link(
 async def unlink(
     tx: Transaction, from_id: UUID, to_id: UUID, type_: str | None, *, session_id: str | None = None
 ) -> list[str]:
-    """Take back the edge of one type, or of every type, from one memory to another; return the types that were
-    there.
-    """
+    """Take back the edges of one type, or of all, from one memory to another; return their types."""
     await tx.rows(LOCK_FROM, {"ids": [from_id]})
     edge = {"from_id": from_id, "to_id": to_id, "type": None if type_ is None else normalised_type(type_)}
     return [row["type"] for row in await tx.rows(UNLINK, {**edge, "session_id": session_id})]

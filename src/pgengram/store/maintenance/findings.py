@@ -102,9 +102,7 @@ SUMS: Final = ("memories", "active", "pinned", "embedded", "untagged", "accesses
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What is in a store: counts by dimension and value (of active memories, `state` of all), sums, and a few
-    examples.
-    """
+    """What is in a store: counts by dimension and value, sums, and a few examples."""
 
     by: dict[str, dict[Any, int]]
     sums: dict[str, int]
@@ -169,9 +167,7 @@ GROUP BY m.type ORDER BY m.type
 
 
 async def health(tx: Transaction) -> list[Row]:
-    """Return for each type of active memories how many there are, and averages of their importance, uses and
-    relevance.
-    """
+    """Return how many active memories each type has, with averages of importance, uses and relevance."""
     return await tx.rows(HEALTH)
 
 
@@ -189,9 +185,7 @@ async def extent(tx: Transaction) -> Row:
 
 
 async def tag_counts(tx: Transaction, *, limit: int, hidden: bool = False) -> dict[str, int]:
-    """Return the most used tags of visible memories, or of expired and forgotten ones too, each with how many have
-    it.
-    """
+    """Return the most used tags of visible memories, or of hidden ones too, with how many have each."""
     states = "m.status IN ('active', 'invalidated')" if hidden else VISIBLE
     rows = await tx.rows(TAGS.format(condition="", states=states), {"limit": limit})
     return {row["tag"]: row["memories"] for row in rows}

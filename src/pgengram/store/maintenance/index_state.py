@@ -205,9 +205,7 @@ def build_bytes(lists: int, dimensions: int) -> int:
 
 
 def most_lists(memory: int, dimensions: int) -> int:
-    """Return how many lists an index of vectors can have that is built with so many bytes of memory, a little to
-    spare.
-    """
+    """Return how many lists a vector index built with so many bytes of memory can have."""
     low, high = 1, 32_768  # as many as pgvector can make
     while low < high:
         middle = (low + high + 1) // 2

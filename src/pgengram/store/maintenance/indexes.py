@@ -172,9 +172,7 @@ async def rebuild_index(url: str, model_id: int, dimensions: int, method: str) -
 
 
 async def maintain(url: str, model_id: int, dimensions: int) -> bool:
-    """Build or rebuild the model's index where that is due and no other process does it; return whether it can be
-    used.
-    """
+    """Build or rebuild the model's index if it is due and nobody else does; return whether it can be used."""
     return (await look_after(url, model_id, dimensions))[0]
 
 
@@ -296,9 +294,7 @@ async def _lists(connection: psycopg.AsyncConnection[Any], dimensions: int, rows
 async def _build(
     connection: psycopg.AsyncConnection[Any], method: str, model_id: int, dimensions: int, rows: int
 ) -> None:
-    """Build an index beside the one that may be there, which serves searches and writes until the new one takes its
-    name.
-    """
+    """Build an index beside the one that serves until the new one takes its name."""
     name = index_name(model_id)
     new, old = f"{name}_new", f"{name}_old"
     await _allow_memory(connection, dimensions, rows)

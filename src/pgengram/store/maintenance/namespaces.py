@@ -101,9 +101,7 @@ async def _rows_by_table(tx: Transaction) -> dict[str, int]:
 
 
 async def as_login(tx: Transaction, statement: str, parameters: dict[str, Any]) -> None:
-    """Run one statement as the login, and be the application again: its role may touch neither namespaces nor
-    deletion_log.
-    """
+    """Run one statement as the login, as the application's role may touch neither namespaces nor deletion_log."""
     role = await tx.row("SELECT current_setting('role') AS role")
     await tx.run(AS_LOGIN)
     await tx.run(statement, parameters)

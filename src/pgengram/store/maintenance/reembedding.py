@@ -337,9 +337,7 @@ class _Move:
 
 @asynccontextmanager
 async def _only_mover(database: Database, wait_s: float) -> AsyncIterator[int]:
-    """Be the only one to move this store for as long as a block runs; yield the process of PostgreSQL's that says
-    so.
-    """
+    """Be the only one to move this store while a block runs; yield the PostgreSQL process that says so."""
     for _ in range(round(wait_s / PAUSE_S)):
         async with pooler.alone(database.url, locks.REEMBEDDING) as holder:
             if holder is not None:

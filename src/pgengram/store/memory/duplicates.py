@@ -275,9 +275,7 @@ BY_WORDS: Final = f"""WITH asked AS MATERIALIZED (
 
 
 async def find_by_words(tx: Transaction, candidates: Sequence[WriteCandidate]) -> None:
-    """Note for each candidate which memories of its scope have nearly the same words; what differs in meaning alone is
-    missed.
-    """
+    """Note for each candidate which memories of its scope have nearly the same words."""
     candidates_json = [
         {
             "place": t.place,
@@ -348,9 +346,7 @@ def _note_near(candidates: dict[int, WriteCandidate], rows: Sequence[Row], least
 
 
 def unlike(draft: Draft, row: Row) -> list[str]:
-    """Return in what a draft and another, or a memory's row, differ, so that neither stands for the other; or
-    nothing.
-    """
+    """Return in what a draft and another, or a row, differ, so that neither stands for the other."""
     texts = draft.row["content"], row["content"]
     found = differences(*texts)
     then = row["occurred_at"]
@@ -424,9 +420,7 @@ def _by_share(candidates: Sequence[WriteCandidate], least: float) -> list[list[t
 
 
 def likeness(one: NDArray[float32] | Sequence[Any], other: NDArray[float32] | Sequence[Any]) -> float:
-    """Return how near two texts are by their parts, shape (parts, dims) each: the mean of the best, where it fits
-    less.
-    """
+    """Return how near two texts are by their parts, shape (parts, dims) each: the mean of the best."""
     import numpy as np
 
     cosines = np.asarray(one, dtype=np.float32) @ np.asarray(other, dtype=np.float32).T

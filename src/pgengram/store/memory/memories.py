@@ -240,9 +240,7 @@ async def _find_by_new_tags(tx: Transaction, known: Sequence[tuple[Outcome, Draf
 
 
 async def _confirm(tx: Transaction, known: Sequence[tuple[Outcome, Draft]]) -> dict[UUID, datetime | None]:
-    """Confirm locked memories; return until when each lives. Of several calls the first says it of one that had
-    expired.
-    """
+    """Confirm locked memories; return until when each lives, once for one that had expired."""
     until = {outcome.id: d.expires_at for outcome, d in reversed(known)}
     given = {"ids": list(until), "untils": list(until.values())}
     return {row["id"]: row["expires_at"] for row in await tx.rows(s.CONFIRM_TWINS, given)} if until else {}

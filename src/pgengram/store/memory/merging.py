@@ -1,6 +1,4 @@
-"""Merging: what a memory takes over from others that say nearly the same, stored ones or one that is just being
-written.
-"""
+"""Merging: what a memory takes over from others that say nearly the same."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ def _united_metadata(row: Mapping[str, Any], rows: Sequence[Mapping[str, Any]]) 
 
 
 def _stated_fields(row: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the detail and metadata of a memory; what every memory of its type has unless it is told otherwise says
-    nothing.
-    """
+    """Yield what a memory's detail and metadata say beyond what its type has anyway."""
     usual = {
         name: field.get_default(call_default_factory=True) for name, field in DETAILS[row["type"]].model_fields.items()
     }

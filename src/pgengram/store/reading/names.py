@@ -53,9 +53,7 @@ _TAGS: Final = "SELECT DISTINCT tag AS name FROM memory_tags WHERE namespace_id 
 
 
 def folded_name(name: str) -> str:
-    """Return a name for comparison: small letters, without white space, hyphens, underscores, dots, slashes and
-    colons.
-    """
+    """Return a name for comparison: small letters, without white space and - _ . / :."""
     return _GAPS.sub("", unicodedata.normalize("NFKC", name).casefold())
 
 

@@ -84,9 +84,7 @@ NAMESPACES: Final = "SELECT name FROM namespaces ORDER BY name"
 
 
 async def days(tx: Transaction) -> dict[date, int]:
-    """Return the days (in UTC) on which something happened or was stored, newest first, each with its number of
-    memories.
-    """
+    """Return the days (UTC) on which something happened or was stored, newest first, with counts."""
     return {row["day"]: row["memories"] for row in await tx.rows(DAYS, {"limit": MAX_DAYS})}
 
 

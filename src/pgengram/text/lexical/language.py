@@ -147,9 +147,7 @@ def _kana(code: str, scripts: Counter[str]) -> str:
 
 
 def _neighbour(code: str, sample: str) -> str:
-    """Return which language of a script has the most of its own letters in a text; that which names the script, if
-    none.
-    """
+    """Return which language of a script has most of its own letters in a text, else the script's own."""
     near = {one: {*its.letters} & {*sample.lower()} for one, its in languages().items() if its.script_of == code}
     best = max(near, key=lambda one: (len(near[one]), language_data(one).prior), default=code)
     return best if near.get(best) else code

@@ -107,8 +107,7 @@ _SCRIPTS: Final = (
 
 def sounds_of_names(text: str) -> list[str]:
     """Return a term for each sound of a name: a word with a capital that isn't a common one, a Japanese word in
-    katakana,
-    or a run of Chinese characters that foreign names are written with.
+    katakana, or a run of Chinese characters that foreign names are written with.
     """
     scripts = (LATIN,) if text.isascii() else _SCRIPTS
     found = (

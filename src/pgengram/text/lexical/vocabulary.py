@@ -191,9 +191,7 @@ def number_words() -> frozenset[str]:
 
 @cache
 def date_words() -> frozenset[str]:
-    """Return the words for days, months and seasons, case-folded, but for those that mostly mean something else:
-    may.
-    """
+    """Return the words for days, months and seasons, but for those that mostly mean something else: may."""
     return _all_languages(
         {
             code: _folded([*_single_words(one, DATES), *one.time_words.split()]) - _meaning_otherwise(one)
@@ -204,9 +202,7 @@ def date_words() -> frozenset[str]:
 
 @cache
 def time_words() -> frozenset[str]:
-    """Return the words for dates, and for hours, days, weeks and years, of which another one is another time, but no
-    date.
-    """
+    """Return the words for dates, hours, days, weeks and years, of which another one is another time."""
     return date_words() | _of_all_languages(*UNITS)
 
 

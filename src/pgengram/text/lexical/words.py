@@ -153,8 +153,7 @@ def _stem_of(language: str, word: str) -> str | None:
 
 def stem(language: str, word: str) -> str:
     """Return the stem of a word in lower case by the rules of its language, or its first letters; the word where
-    neither
-    tells its forms.
+    neither tells its forms.
     """
     stemmer = language_data(language).stemmer
     if stemmer == "first letters":
@@ -163,9 +162,7 @@ def stem(language: str, word: str) -> str:
 
 
 def beginning(word: str) -> str:
-    """Return what the forms of a word have in common where nobody asks for the rules of its language; a number has
-    none.
-    """
+    """Return what the forms of a word have in common where nobody knows its language; a number has none."""
     return word if word.isdigit() else word[:FIRST_LETTERS]
 
 
@@ -245,9 +242,7 @@ def _of_word(language: str, lexicon: Lexicon, word: str) -> str | None:
 def _longest(
     lexicon: Lexicon, empty: Collection[str], parts: Sequence[str], space: str, most: int
 ) -> Iterator[tuple[str, str]]:
-    """Cut a text into the longest words that a lexicon has, from its start on; what it has not is left out, as are
-    empty words.
-    """
+    """Cut a text into the longest words that a lexicon has; what it lacks is left out."""
     start = 0
     while start < len(parts):
         for end in range(min(len(parts), start + most), start, -1):

@@ -28,9 +28,7 @@ _ID: Final = re.compile(r"(?:^|[_-])(?i:id)$|Id$")  # the end of a key that name
 
 
 def secrets_in(text: str) -> list[Found]:
-    """Return the secrets in `text` by where they stand, in one piece or broken; of several that overlap the first and
-    longest.
-    """
+    """Return the secrets in `text` by place, in one piece or broken; of overlapping ones the first and longest."""
     from pgengram.text.secrets.rules import without_invisible
     from pgengram.text.secrets.shapes import SHORTEST_PASSWORD
 
@@ -68,9 +66,7 @@ def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
 
 
 def _first_found(forms: Iterator[Rewritten], patterns: Collection[Pattern] = ()) -> list[Found]:
-    """Return the keys that the first form of a text that holds any begins with; of any sort where no patterns are
-    given.
-    """
+    """Return the keys that the first form of a text with any begins with; any sort without patterns."""
     from pgengram.text.secrets.rules import worth_trying
 
     for form in forms:

@@ -98,9 +98,7 @@ def _always() -> tuple[int, ...]:
 
 
 def worth_trying(lowered: str, long_lowered: str) -> list[Pattern]:
-    """Return the patterns whose secrets a text may hold, in their order; both its text and its long words in lower
-    case.
-    """
+    """Return the patterns whose secrets a text may hold; its text and its long words in lower case."""
     places = {*_always()}
     for word, belongs in _keywords(spaced=True):
         if word in lowered:
@@ -138,9 +136,7 @@ class Rewritten(NamedTuple):
 
 
 def without_invisible(text: str) -> Rewritten | None:
-    """Return a text as it is read, without what nobody sees and with plain letters for full-width ones; None if it is
-    the same.
-    """
+    """Return a text as it is read, without invisible and full-width characters; None if that is the same."""
     if text.isascii() or not (rare := set(_RARE.findall(text))):
         return None
     plain = {letter: "" if _UNSEEN.match(letter) else unicodedata.normalize("NFKC", letter) for letter in rare}

@@ -44,9 +44,7 @@ _POSSESSIVE: Final = re.compile(r"['’]s?$")
 
 @cache
 def _negation_parts() -> re.Pattern[str]:
-    """Return what denies inside a word or without spaces: n't and n' with an apostrophe, Chinese, Japanese, Korean,
-    Thai.
-    """
+    """Return what denies inside a word or without spaces: n't, n', Chinese, Japanese, Korean, Thai."""
     return re.compile("|".join(one.negation_pattern for one in languages().values() if one.negation_pattern))
 
 
@@ -80,9 +78,7 @@ class Reading:
 
 @lru_cache(maxsize=256)
 def tokens(text: str) -> frozenset[str]:
-    """Return what `text` consists of, for comparison: its words in lower case, character pairs where there are no
-    spaces.
-    """
+    """Return what `text` consists of: words in lower case, character pairs where there are no spaces."""
     found: set[str] = set()
     for word in words(unicodedata.normalize("NFKC", text).casefold()):
         if is_unspaced(word) and len(word) > 1:
@@ -303,9 +299,7 @@ def counts_otherwise(one: str, other: str) -> bool:
 
 @lru_cache(maxsize=256)
 def _counts(text: str) -> Mapping[str, set[int]]:
-    """Return the numbers of each thing: of "38 tide gauges" of tide and of gauges, as the next text may leave one
-    out.
-    """
+    """Return the numbers of each thing: of "38 tide gauges" of tide and of gauges."""
     found: dict[str, set[int]] = defaultdict(set)
     for number, *things in _COUNTED.findall(unicodedata.normalize("NFKC", without_dates(text)).casefold()):
         for thing in things:

@@ -75,8 +75,7 @@ OPENERS: Final = frozenset((
 
 def said_otherwise(one: str, other: str, differing: Sequence[str] = ()) -> list[str]:
     """Return by which of OTHERWISE two texts differ where neither includes the other: `words`, where most are the same
-    and
-    each has some of its own, else `wording`; nothing where `differing` tells already.
+    and each has some of its own, else `wording`; nothing where `differing` tells already.
     """
     if differing or includes(one, other) or includes(other, one):
         return []
@@ -115,9 +114,7 @@ def _same_letters(text: str, other: str) -> bool:
 
 
 def _written(text: str) -> tuple[frozenset[str], frozenset[str]]:
-    """Return the words within the sentences of a text as they are written, and those that begin one as `_begun` has
-    them.
-    """
+    """Return the words within a text's sentences as written, and those that begin one by their first letters."""
     each = ["".join(_spaced(unicodedata.normalize("NFKC", one))).split() for one in sentences(text)]
     return frozenset(word for one in each for word in one[1:]), frozenset(_first_letters(one[0]) for one in each if one)
 

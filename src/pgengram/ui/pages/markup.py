@@ -93,9 +93,7 @@ def on_page(text: str) -> str:
 
 
 def excerpt(text: str, query: str = "") -> str:
-    """Return the part of a text that holds the first word that was looked for, on one line and without Markdown's
-    marks.
-    """
+    """Return the part of a text with the first word looked for, on one line, without Markdown's marks."""
     line = one_line(ROW.sub(_table_row, MARKS.sub("", text)))
     if len(line) <= EXCERPT:
         return line

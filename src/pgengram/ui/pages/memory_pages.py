@@ -245,9 +245,7 @@ class ConversationPages(PageApplication):
         return self._page("conversation.html", here="/conversations", after=after, **shown)
 
     async def _part(self, client: str, id_: str, after: int, wanted: str) -> tuple[int, list[dict[str, Any]]]:
-        """Return the turns after one, and one more than a page has; from where on a page has the wanted one, if that is
-        there.
-        """
+        """Return the turns after one, and one more than a page has; from the wanted one's page on."""
         while True:
             turns = await self._kept.turns(id_, client=client, after=after, limit=TURNS + 1)
             if not wanted or len(turns) <= TURNS or wanted in {str(turn["number"]) for turn in turns[:TURNS]}:

@@ -49,9 +49,7 @@ class OverviewPages(PageApplication):
         return self._page("timeline.html", here="/timeline", days=days, day=day, found=found, more=more, **beside)
 
     async def counts(self, request: Request) -> Response:
-        """Show which tags, kinds and types there are, or how index, embedder and database are and how memories
-        spread.
-        """
+        """Show which tags, kinds and types there are, or how index, embedder, database and memories are."""
         here = request.url.path
         counted = await self.views.statistics()
         if counted is None:

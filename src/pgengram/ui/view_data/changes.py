@@ -273,9 +273,7 @@ def inverse(id_: str, changes: Mapping[str, Sequence[Any]], row: Shown) -> Chang
 
 
 def _before(changes: Mapping[str, Sequence[Any]]) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return what the fields were that were changed, and what metadata held, with the type's own fields; None for no
-    value.
-    """
+    """Return what the changed fields and metadata were, with the type's own fields; None for no value."""
     own = {name: pair for name, pair in changes.items() if name not in FOLLOWS}
     old, new = own.pop("metadata", ({}, {}))
     fields = {name: pair[0] for name, pair in own.items() if name in Change.model_fields}

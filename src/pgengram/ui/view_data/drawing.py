@@ -279,9 +279,7 @@ class NetworkView:
         self._cache = cache
 
     async def drawn(self, id_: UUID | None, depth: int, min_strength: float) -> Shown | None:
-        """Return the nodes with their places and the edges around a memory, or of the strongest links; None while it is
-        made.
-        """
+        """Return nodes with places and edges around a memory, or of the strongest links; None while made."""
         key = ("network", id_, depth, min_strength)
         return await self._cache.get(key, lambda: self._draw(id_, depth, min_strength))
 

@@ -312,9 +312,7 @@ KEPT: Final = 2  # maps that open pages may ask about
 
 @dataclass(frozen=True, slots=True)
 class Drawn:
-    """A map: its regions and the names of its colours, the points as `islands.Points.packed` has them, and whose
-    they are.
-    """
+    """A map: its regions, its colours' names, the points as `Points.packed` has them, and whose they are."""
 
     regions: Sequence[dict[str, Any]] = ()
     names: dict[str, list[str]] = field(default_factory=dict)

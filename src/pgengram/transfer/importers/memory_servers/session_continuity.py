@@ -27,9 +27,7 @@ NOT_MEMORIES = ("sessions", "tasks", "solutions", "project_context", "active_con
 
 
 def read(source: Source) -> Read:
-    """Read `.claude/sessions.db`, the user's directives as preferences; sessions and tasks are not memories, and are
-    counted.
-    """
+    """Read `.claude/sessions.db`: directives as preferences; sessions and tasks are only counted."""
     tables = tables_of(source)
     ids: dict[object, str] = {}
     for row in tables.needed("memories", "id", "content"):
