@@ -14,7 +14,7 @@ from typing import Final
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT, bare_id, is_id
 from pgengram.inputs import Question
 from pgengram.search.filters import Parsed, scope_of
-from pgengram.search.times.dates import Period, TimeRead, by_clock, times, without_times
+from pgengram.search.times.dates import Period, TimeRead, by_clock, periods_meant, times, without_times
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema.visibility import VISIBLE
 from pgengram.text.languages import language_data
@@ -50,7 +50,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         light_extra=foreign_stems(sought, light) + _light_characters(characters, may_find_nothing),
         names=[_as_speaker(word) for word in asked],
         extra=characters + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
-        periods=[one.period for one in found],
+        periods=[period for one in found for period in periods_meant(one, now)],
         utc_offset=_offset(now),
         wants_time=asks_for_time(text),
         ahead=_ahead([one.period for one in found], now),
@@ -120,7 +120,8 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
     period = found[0].period
     if period.start <= by_clock(now) and _asks_for_time_alone(question, found):
         question = question.narrowed_to(max(period.start, FIRST_MOMENT), period.end, _offset(now))
-    return question, ", ".join(dict.fromkeys(str(one.period) for one in found))
+        return question, str(period)
+    return question, ", ".join(dict.fromkeys(str(period) for one in found for period in periods_meant(one, now)))
 
 
 def _offset(now: datetime) -> timedelta:

@@ -20,6 +20,7 @@ _PARTS: Final = {"early": 0, "middle": 1, "late": 2}  # thirds of a month, week 
 _DAYS_AWAY: Final = {"today": 0, "yesterday": -1, "day_before_yesterday": -2, "tomorrow": 1, "day_after_tomorrow": 2}
 _STEPS: Final = {"before_last": -2, "last": -1, "this": 0, "next": 1}
 _DAY: Final = timedelta(days=1)
+SOON: Final = timedelta(days=92)  # a quarter
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +104,15 @@ def times(question: str, now: datetime) -> list[TimeRead]:
         if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
             best = found
     return best if len(best) <= MOST_TIMES else []
+
+
+def periods_meant(one: TimeRead, now: datetime) -> list[Period]:
+    """Return the period, and where it has no year, such as "December", that of next year if it is soon, as plans are."""
+    period, days = one.period, [(at.month, at.day) for at in (one.period.start, one.period.end)]
+    if period.sure or one.relative or (2, 29) in days or period.end == LAST_MOMENT or period.start == FIRST_MOMENT:
+        return [period]
+    start, end = (at.replace(year=at.year + 1) for at in (period.start, period.end))
+    return [period, Period(start, end, sure=False)] if start < by_clock(now) + SOON else [period]
 
 
 def only_period(text: str, now: datetime) -> Period | None:
