@@ -516,3 +516,19 @@ async def test_going_back_to_a_prompt_that_had_waited_takes_it_back(
     await imported(manager, written(tmp_path / "p" / "s1.jsonl", *lines))
 
     assert said(database) == {"s1": ["build a raft", "Of which wood?", "use oak", "Oak."]}
+
+
+@pytest.mark.parametrize("backwards", [False, True])
+async def test_two_texts_of_one_line_are_both_kept_in_the_same_order_whichever_came_first(
+    manager: MemoryManager, tmp_path: Path, *, backwards: bool
+) -> None:
+    files = [
+        written(tmp_path / name / "s1.jsonl", *chain(text, "Sails it is.", "and a keel"))
+        for name, text in (("a", "use sails"), ("b", "no, use oars"))
+    ]
+
+    for path in reversed(files) if backwards else files:
+        await imported(manager, path)
+
+    shown = await Conversations(manager).turns("s1")
+    assert [turn["text"] for turn in shown] == ["no, use oars", "use sails", "Sails it is.", "and a keel"]

@@ -40,6 +40,7 @@ from pgengram.service.calls.vocabulary import (
 
 STORES: Final = "create_memory"  # by a caller, who may have mistaken a date; what is imported was so
 NOTHING: Final = frozenset({"", "null", "undefined"})
+PYTHONS_NOTHING: Final = "None"  # in small letters it may be a word
 NOTHING_IN_A_LIST: Final = NOTHING | {"none", "nil", "n/a", "nan"}
 OF_ANYTHING: Final = frozenset({"note", "message", "body", "statement", "fact"})
 MAY_BE_BLANK: Final = frozenset({"query", "context", "reason", "cursor", "confirm_token"})
@@ -192,7 +193,9 @@ class Coercion:
 
     def _says_nothing(self, name: str, value: Any, wanted: Any) -> bool:
         """Whether a text stands for an argument that is left out, except a link's type."""
-        if not (self._liberal and wanted and isinstance(value, str)) or value.strip().lower() not in NOTHING:
+        if not (self._liberal and wanted and isinstance(value, str)):
+            return False
+        if value.strip().lower() not in NOTHING and value.strip() != PYTHONS_NOTHING:
             return False
         return name not in MAY_BE_BLANK | NEVER_DROPPED and not (name == "type" and "from_id" in self._known)
 

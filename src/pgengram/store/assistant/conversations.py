@@ -153,18 +153,18 @@ FROM conversations c CROSS JOIN LATERAL (
 WHERE c.{CHOSEN} AND t.turns > 0
 ORDER BY c.at DESC, c.client, c.conversation LIMIT %(limit)s OFFSET %(offset)s
 """
-# Of the conversation with this id, or of the latest one with this beginning if no client is given. Uses
-# conversations_by_time and conversation_turns_pkey.
+# Of the conversation with this id, or of the latest one with this beginning if no client is given. Two texts of one turn
+# stand in an order that doesn't depend on which came first. Uses conversations_by_time and conversation_turns_pkey.
 TURNS: Final = """
 WITH chosen AS (
-  SELECT number, role, text, time FROM conversation_turns
-  WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
-    SELECT client, conversation FROM conversations
-    WHERE namespace_id = %(namespace_id)s AND CASE WHEN %(client)s::text IS NULL THEN starts_with(conversation, %(beginning)s)
-      ELSE client = %(client)s AND conversation = %(beginning)s END ORDER BY at DESC LIMIT 1))
+  SELECT *, row_number() OVER (ORDER BY time, first, text COLLATE "C", number) AS place FROM (
+    SELECT number, role, text, time, min(number) OVER (PARTITION BY coalesce(source_key, -number), time) AS first
+    FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
+      SELECT client, conversation FROM conversations
+      WHERE namespace_id = %(namespace_id)s AND CASE WHEN %(client)s::text IS NULL THEN starts_with(conversation, %(beginning)s)
+        ELSE client = %(client)s AND conversation = %(beginning)s END ORDER BY at DESC LIMIT 1)) AS t)
 SELECT number, role, text, time FROM chosen
-WHERE (time, number) > (coalesce((SELECT time FROM chosen WHERE number = %(after)s), '-infinity'), %(after)s)
-ORDER BY time, number LIMIT %(limit)s
+WHERE place > coalesce((SELECT place FROM chosen WHERE number = %(after)s), 0) ORDER BY place LIMIT %(limit)s
 """
 # Those whose client may have said more than was read, the latest first. Uses conversations_by_time.
 UNFINISHED: Final = """
