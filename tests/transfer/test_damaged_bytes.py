@@ -19,6 +19,7 @@ import pytest
 
 from helpers import Database
 from machine import answered, pgengram
+from pgengram.errors import InvalidInput
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import Item, Left, Said, moment
@@ -164,6 +165,25 @@ def test_every_reader_of_lines_ends_them_at_a_line_feed_only(tmp_path: Path) -> 
         texts, left = read(tmp_path / name, system)
         assert (len(texts), left) == (1, []), name
         assert odd in texts[0], name
+
+
+ARCHIVES = {"a.zip": "imported by itself", "b.tar.gz": "unpack it", "c.7z": "unpack it", "d.rar": "unpack it"}
+
+
+@pytest.mark.parametrize("archive", ARCHIVES)
+def test_an_archive_in_a_folder_is_named_with_what_to_do_whatever_lies_beside_it(tmp_path: Path, archive: str) -> None:
+    (tmp_path / archive).write_bytes(b"not looked into")
+    with pytest.raises(InvalidInput) as alone:
+        read(tmp_path)
+    (tmp_path / "note.md").write_text("A fine note.\n")
+
+    _, left = read(tmp_path)
+
+    [told] = left
+    assert archive in alone.value.hint
+    assert ARCHIVES[archive] in alone.value.hint
+    assert (told.place, told.by_design) == (archive, False)
+    assert ARCHIVES[archive] in told.reason
 
 
 def test_a_torn_last_line_costs_itself_alone(tmp_path: Path) -> None:

@@ -91,7 +91,8 @@ async def _of_everything(*, repair: bool) -> list[Finding]:
 
 
 def _print_finding(finding: Finding) -> None:
-    mark = "[green]✓[/green]" if finding.ok else "[red]✗[/red]"
+    right = "[yellow]![/yellow]" if finding.repair else "[green]✓[/green]"
+    mark = right if finding.ok else "[red]✗[/red]"
     screen.print(f"{mark} [bold]{finding.what}[/bold]  {escape(finding.seen)}", highlight=False, soft_wrap=True)
     if finding.repair:
         say(f"  → {finding.repair}")

@@ -14,6 +14,7 @@ from pkgutil import walk_packages
 from typing import Final
 
 from pgengram.errors import InvalidInput
+from pgengram.transfer.input.reading import archive_of
 from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Reader
 
@@ -130,6 +131,8 @@ def recognised(source: Source) -> str:
     for file in source.files[:LOOKED_AT]:
         if shape := _shape(file.path.suffix.lower(), b"" if file.reason else source.head(file).lstrip()):
             return shape
+    if archives := [f"{file.place}: {todo}" for file in source.files if (todo := archive_of(file))]:
+        raise InvalidInput(f"{source.path} holds archives alone.", f"{archives[0]}.")
     raise InvalidInput(
         f"{source.path} is not in a known format.", f"Name the format with --from: {', '.join(SYSTEMS)}."
     )

@@ -18,7 +18,6 @@ from pgengram.transfer.input.sources import File, Source, is_one_of
 from pgengram.transfer.records import Left
 
 NOTHING_IN_IT = "a file of another kind"
-AN_ARCHIVE = "an archive, which can be imported by itself"
 BROTLI = ".br"  # it has no mark by which it is known
 PACKED = "it is compressed; unpack it with brotli and import that"
 MOST_WHOLE = 1 << 30  # bytes of a file that is read whole
@@ -36,10 +35,15 @@ def files_of(source: Source, *patterns: str) -> Iterator[File | Left]:
             yield Left(file.place, PACKED)
         elif alone or is_one_of(file, patterns):
             yield file
-        elif file.path.suffix in ARCHIVES:
-            yield Left(file.place, AN_ARCHIVE)
+        elif archive := archive_of(file):
+            yield Left(file.place, archive)
         else:
             yield Left(file.place, NOTHING_IN_IT, by_design=True)
+
+
+def archive_of(file: File) -> str:
+    """Return what is to be done with an archive of several files in a folder; nothing for any other file."""
+    return next((ARCHIVES[end] for end in (PurePosixPath(file.place).suffix, file.path.suffix) if end in ARCHIVES), "")
 
 
 def only_file(source: Source) -> File:
