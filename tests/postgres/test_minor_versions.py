@@ -41,9 +41,7 @@ def test_the_doctor_says_how_old_the_server_is_and_what_to_do(
     fixes = found["Fixes"]
     assert fixes["ok"]
     assert f"PostgreSQL {version.split()[0]}" in fixes["seen"]
-    assert (
-        ("lacks the fixes" in fixes["seen"]) == bool(fixes["repair"]) == bool(programs.missing_release(version))
-    )
+    assert ("lacks the fixes" in fixes["seen"]) == bool(fixes["repair"]) == bool(programs.missing_release(version))
     mark = "!" if fixes["repair"] else "✓"
     assert f"{mark} Fixes" in pgengram("doctor", database_url=database.url, embedder="none:").stdout
 

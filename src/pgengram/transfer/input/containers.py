@@ -30,7 +30,10 @@ BEGINS: Final = {
 CHUNK: Final = 1 << 20  # bytes read at once
 READ: Final = frozenset({"gzip", "zstd", "xz", "bzip2"})
 ENDINGS: Final = frozenset({".gz", ".zst", ".zstd", ".xz", ".bz2", ".lz4", ".7z", ".rar", ".Z"})
-ARCHIVES: Final = frozenset({".zip", ".tar", ".tgz"})  # of several files
+# Of several files, which are not read inside a folder, and what to do with each.
+ARCHIVES: Final = {".zip": "an archive, which can be imported by itself"} | dict.fromkeys(
+    (".tar", ".tgz", ".7z", ".rar"), "an archive: unpack it and import the folder"
+)
 MOST_OF_A_MARK: Final = max(map(len, BEGINS))
 
 
