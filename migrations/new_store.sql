@@ -158,6 +158,7 @@ CREATE TABLE pairing_codes (
   code_hash BYTEA NOT NULL,
   namespace TEXT NOT NULL,
   may_write BOOLEAN NOT NULL,
+  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
   tries INTEGER DEFAULT 0 NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
   CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
@@ -1354,8 +1355,9 @@ COMMENT ON COLUMN oauth_requests."code_expires_at" IS 'The authorization code, a
 COMMENT ON COLUMN oauth_requests."code_used_at" IS 'The authorization code, and the connection that it is for.';
 COMMENT ON COLUMN oauth_requests."grant_id" IS 'The authorization code, and the connection that it is for.';
 COMMENT ON COLUMN pairing_codes."code_hash" IS 'The code of pgengram pair.';
-COMMENT ON COLUMN pairing_codes."namespace" IS 'What it allows.';
-COMMENT ON COLUMN pairing_codes."may_write" IS 'What it allows.';
+COMMENT ON COLUMN pairing_codes."namespace" IS 'What it allows: whose memories, whether to write, and which shared spaces.';
+COMMENT ON COLUMN pairing_codes."may_write" IS 'What it allows: whose memories, whether to write, and which shared spaces.';
+COMMENT ON COLUMN pairing_codes."spaces" IS 'What it allows: whose memories, whether to write, and which shared spaces.';
 COMMENT ON COLUMN pairing_codes."tries" IS 'How many wrong codes were typed while it waited.';
 COMMENT ON COLUMN pairing_codes."expires_at" IS 'When it is over.';
 COMMENT ON COLUMN server_keys."purpose" IS 'What the key is for, and its 32 bytes.';

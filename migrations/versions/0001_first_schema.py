@@ -208,6 +208,7 @@ CREATE TABLE pairing_codes (
   code_hash BYTEA NOT NULL,
   namespace TEXT NOT NULL,
   may_write BOOLEAN NOT NULL,
+  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
   tries INTEGER DEFAULT 0 NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
   CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),

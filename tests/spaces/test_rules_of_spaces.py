@@ -9,6 +9,7 @@ import psycopg
 import pytest
 from sharing_team import PersonWhoAnswers, Team
 
+from helpers import until
 from pgengram.errors import Conflict, NotAllowed
 from pgengram.service.spaces import leaving
 from pgengram.store.connection.database import Role
@@ -238,8 +239,11 @@ async def test_a_person_who_leaves_may_ask_not_to_be_named(team: Team) -> None:
     ben = team.people["ben"]
     await membership.remove(team.home.store, team.kitchen.id, ben, by=ben, anonymous=True)
 
-    [hit] = (await team.cleo.call("search_memories", query="oven"))["results"]
-    assert hit["author"] == "former member"
+    async def nameless() -> bool:
+        [hit] = (await team.cleo.call("search_memories", query="oven"))["results"]
+        return hit["author"] == "former member"
+
+    await until(nameless)
 
 
 async def test_an_erased_person_has_no_name_in_any_column_and_what_was_shared_stays(team: Team) -> None:

@@ -40,6 +40,12 @@ connection = Commands("Show and end the connections of programs that signed in."
 async def pair(
     namespace: Annotated[str, typer.Option(help="Whose memories; by default PGENGRAM_NAMESPACE.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
+    spaces: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
+        ),
+    ] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a code that lets one program in, when you type it on the page that the program opened.
@@ -50,7 +56,10 @@ async def pair(
     """
     settings = Settings.from_environment()
     async with opened_store(settings) as store:
-        code = await Connections(store).open_pairing(namespace or settings.namespace, may_write=not read_only)
+        allowed = await _allowed(store, namespace or settings.namespace, spaces or [])
+        code = await Connections(store).open_pairing(
+            namespace or settings.namespace, may_write=not read_only, spaces=allowed
+        )
     if as_json:
         print_json({"code": code, "namespace": namespace or settings.namespace, "read_only": read_only})
         return

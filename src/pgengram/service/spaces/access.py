@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from pgengram.store.spaces.membership import Space
     from pgengram.store.spaces.persons import Person
 
+NAMES_S: Final = 2.0  # that names of people may be old: of who left without wanting to be named, too
 PERSONAL: Final = "personal"  # what `space` may name besides: one's own memories alone
 MOST: Final[dict[Right, Role]] = {"read": Role.READ, "write": Role.ADMIN}  # of the person's own role
 
@@ -34,6 +36,8 @@ class SpaceManagers:
 
     def __init__(self, home: MemoryManager) -> None:
         self.home = home
+        self._person: Person | None = None
+        self._shown: dict[int, tuple[float, dict[int, str]]] = {}
         self._kept: Namespaces[tuple[int, Member], MemoryManager] = Namespaces(self.made)
 
     def made(self, which: tuple[int, Member]) -> MemoryManager:
@@ -46,13 +50,25 @@ class SpaceManagers:
     async def of(self, space_id: int, member: Member) -> AsyncIterator[MemoryManager]:
         """Keep what serves a space to a person for as long as a block lasts, in which its authors have their names."""
         async with self._kept.of((space_id, member)) as manager:
-            people = await membership.members(self.home.store, space_id)
-            shown = {one.id: one.shown for one in people}
-            before = AUTHORS.set(shown)
+            before = AUTHORS.set(await self._people(space_id))
             try:
                 yield manager
             finally:
                 AUTHORS.reset(before)
+
+    async def _people(self, space_id: int) -> dict[int, str]:
+        """Return how the people of a space are shown, by their keys, as they were a moment ago."""
+        known_at, shown = self._shown.get(space_id, (-NAMES_S, {}))
+        if time.monotonic() - known_at > NAMES_S:
+            shown = {one.id: one.shown for one in await membership.members(self.home.store, space_id)}
+            self._shown[space_id] = time.monotonic(), shown
+        return shown
+
+    async def person(self) -> Person | None:
+        """Return whose memories these are; None where nobody was added for the namespace yet."""
+        if self._person is None:
+            self._person = await persons.of_namespace(self.home.store, self.home.settings.namespace)
+        return self._person
 
     def begin(self) -> None:
         """Begin nothing: each is made when it is first asked."""
@@ -128,11 +144,12 @@ class Spaces:
         Raises:
             InvalidInput: nobody was added for this namespace.
         """
-        return await persons.expect_of_namespace(self.home.store, self.home.settings.namespace)
+        found = await self._managers.person()
+        return found or await persons.expect_of_namespace(self.home.store, self.home.settings.namespace)
 
     async def listed(self) -> list[Space]:
         """Return the spaces that may be used now, with what may be done there."""
-        person = await persons.of_namespace(self.home.store, self.home.settings.namespace)
+        person = await self._managers.person()
         found = [] if person is None else await membership.of_person(self.home.store, person)
         mine = [(one, right) for one in found if (right := self._right(one)) is not None]
         shown = told_apart({one.id: one.name for one, _ in mine})
@@ -165,5 +182,5 @@ class Spaces:
 
     async def notices(self) -> list[str]:
         """Return what the person is to be told, once."""
-        person = await persons.of_namespace(self.home.store, self.home.settings.namespace)
+        person = await self._managers.person()
         return [] if person is None else await membership.notices(self.home.store, person.id)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -21,6 +21,7 @@ from pgengram.errors import NotFound
 from pgengram.store.clients import page_sign_ins, token_secrets
 from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Scope, Tokens
 from pgengram.store.clients.token_secrets import hashed
+from pgengram.store.spaces.names import Right
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
@@ -76,17 +77,20 @@ WHERE code_hash = %(code_hash)s FOR UPDATE
 """
 USE_CODE: Final = "UPDATE oauth_requests SET code_used_at = now() WHERE id_hash = %(id_hash)s"
 OPEN_PAIRING: Final = """
-INSERT INTO pairing_codes (code_hash, namespace, may_write, expires_at) VALUES (%(code_hash)s, %(namespace)s, %(may_write)s, now() + %(life)s)
+INSERT INTO pairing_codes (code_hash, namespace, may_write, spaces, expires_at)
+VALUES (%(code_hash)s, %(namespace)s, %(may_write)s, %(spaces)s, now() + %(life)s)
 """
 CLOSE_PAIRINGS: Final = "DELETE FROM pairing_codes WHERE namespace = %(namespace)s OR expires_at < now()"
 USE_PAIRING: Final = """
-DELETE FROM pairing_codes WHERE code_hash = %(code_hash)s AND expires_at > now() AND tries < %(tries)s RETURNING namespace, may_write
+DELETE FROM pairing_codes WHERE code_hash = %(code_hash)s AND expires_at > now() AND tries < %(tries)s
+RETURNING namespace, may_write, spaces
 """
 MISS_PAIRING: Final = "UPDATE pairing_codes SET tries = tries + 1"
 ADD_GRANT: Final = """
-INSERT INTO oauth_grants (id, client_id, client_name, client_host, redirect_host, namespace, scope, resource, expires_at)
+INSERT INTO oauth_grants
+  (id, client_id, client_name, client_host, redirect_host, namespace, scope, resource, spaces, expires_at)
 VALUES (%(id)s, %(client_id)s, %(client_name)s, %(client_host)s, %(redirect_host)s, %(namespace)s, %(scope)s, %(resource)s,
-  now() + %(life)s)
+  %(spaces)s, now() + %(life)s)
 """
 FIND_GRANT: Final = """
 SELECT *, revoked_at IS NULL AND expires_at > now() AND coalesce(rotated_at, created_at) > now() - %(idle)s AS is_good,
@@ -171,14 +175,17 @@ class Connections:
 
     # -- pairing: a person at the machine says yes -----------------------------------------------------------------
 
-    async def open_pairing(self, namespace: str, *, may_write: bool) -> str:
-        """Return a code that allows one program into a namespace, typed once within ten minutes; an older one ends."""
+    async def open_pairing(self, namespace: str, *, may_write: bool, spaces: Mapping[int, Right] | None = None) -> str:
+        """Return a code that allows one program into a namespace and the `spaces` named, by their keys; it is typed once
+        within ten minutes, and an older one ends.
+        """
         await self._store.open()
         await self._store.database.namespace_id(namespace)
         code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LETTERS))
         async with self.login() as connection:
             await connection.execute(CLOSE_PAIRINGS, {"namespace": namespace})
             given = {"code_hash": hashed(code), "namespace": namespace, "may_write": may_write, "life": PAIRING_LIFE}
+            given["spaces"] = Jsonb(dict(spaces or {}))
             await connection.execute(OPEN_PAIRING, given)
             await note(connection, "pairing_opened", namespace=namespace)
         return f"{code[:4]}-{code[4:]}"
@@ -239,7 +246,7 @@ class Connections:
         grant = {
             "id": secrets.token_hex(8), "client_id": asked.client_id, "client_name": asked.client_name,
             "client_host": asked.client_host, "redirect_host": asked.redirect_host, "namespace": paired["namespace"],
-            "scope": scope, "resource": asked.resource, "life": life,
+            "scope": scope, "resource": asked.resource, "life": life, "spaces": Jsonb(paired["spaces"]),
         }  # fmt: skip
         await connection.execute(ADD_GRANT, grant)
         await note(connection, "consent_given", asked, namespace=paired["namespace"], scope=scope, grant_id=grant["id"])

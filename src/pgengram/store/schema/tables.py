@@ -208,6 +208,7 @@ pairing_codes = Table(
     Column("code_hash", LargeBinary, primary_key=True),
     Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE"), nullable=False),
     Column("may_write", Boolean, nullable=False),
+    Column("spaces", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
     Column("tries", Integer, nullable=False, server_default=text("0")),
     _moment("expires_at", nullable=False),
 )

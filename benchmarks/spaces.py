@@ -1,0 +1,265 @@
+"""What shared spaces cost, and whether they hold under load.
+
+    python benchmarks/spaces.py [--memories 2000] [--rounds 60]
+    python benchmarks/spaces.py --minutes 5
+
+The first searches one's own memories, then those of three spaces besides, in turns, and prints both times and their ratio.
+With --minutes eight people store, search, correct and read over HTTP, on two servers, while PostgreSQL is restarted once; it
+ends with 1 if anything that was acknowledged is missing, or anybody was shown what is another's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import os
+import random
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import AsyncExitStack
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx
+
+from pgengram.inputs import Question
+from pgengram.postgres import EmbeddedPostgres, start_embedded
+from pgengram.service.calls.arguments import Arguments
+from pgengram.service.manager import MemoryManager
+from pgengram.service.spaces import merged
+from pgengram.service.spaces.access import SpaceManagers, Spaces
+from pgengram.settings import PREFIX, Settings
+from pgengram.store.clients import tokens
+from pgengram.store.connection.database import Role
+from pgengram.store.spaces import membership, persons
+from pgengram.store.store import Store
+
+NOUNS = ["ledger", "walnut", "candle", "bicycle", "window", "violin", "parcel", "lantern", "anchor", "orchard"]
+PLACES = ["attic", "garden", "cellar", "harbour", "office", "kitchen", "station", "library"]
+PEOPLE = ["mara", "ben", "cleo", "dora", "emil", "fay", "gus", "hana"]
+SPACE = "Workshop"
+BATCH = 200
+
+
+def text(dice: random.Random, word: str = "") -> str:
+    return f"The {dice.choice(NOUNS)} {dice.randrange(10**6)} {word} is in the {dice.choice(PLACES)} beside the {dice.choice(NOUNS)}."
+
+
+# -- what it costs ---------------------------------------------------------------------------------------------------
+
+
+async def filled(manager: MemoryManager, memories: int, dice: random.Random) -> None:
+    [create] = [Arguments(tool) for tool in manager.tools if tool.name == "create_memories"]
+    for _ in range(0, memories, BATCH):
+        await create.read({"items": [{"content": text(dice)} for _ in range(BATCH)]}).run()
+
+
+async def cost(url: str, memories: int, rounds: int) -> dict[str, float]:
+    dice = random.Random(1)
+    async with AsyncExitStack() as stack:
+        home = MemoryManager(Settings(database_url=url, namespace="mara"))
+        await home.ready()
+        stack.push_async_callback(home.close)
+        person = await persons.add(home.store, "Mara", "mara")
+        made = [await membership.create(home.store, f"Space {number}", person) for number in range(3)]
+        managers = SpaceManagers(home)
+        stack.push_async_callback(managers.close)
+        spaces = Spaces(managers, {space.id: "write" for space in made})
+        await filled(home, memories, dice)
+        for space in await spaces.listed():
+            async with spaces.manager(space) as manager:
+                await filled(manager, memories, dice)
+        own, all_of_them = [], []
+        for number in range(rounds + 5):
+            question = Question(query=f"where is the {dice.choice(NOUNS)} near the {dice.choice(PLACES)} {number}")
+            times = []
+            for search in (home.search_memories(question), merged.searched(spaces, question)):
+                began = time.perf_counter()
+                await search
+                times.append((time.perf_counter() - began) * 1000)
+            if number >= 5:  # the first ones load what all others have
+                own.append(times[0])
+                all_of_them.append(times[1])
+    one, four = statistics.median(own), statistics.median(all_of_them)
+    return {"own_ms": round(one, 2), "with_three_spaces_ms": round(four, 2), "ratio": round(four / one, 2)}
+
+
+# -- whether it holds ------------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Member:
+    """Somebody who calls, and what must be there in the end."""
+
+    name: str
+    role: Role | None
+    token: str
+    client: httpx.AsyncClient
+    own: dict[str, str] = field(default_factory=dict)
+    shared: dict[str, str] = field(default_factory=dict)
+    calls: int = 0
+    unanswered: int = 0
+    foreign: list[str] = field(default_factory=list)
+
+    @property
+    def word(self) -> str:
+        return f"canary{self.name}"
+
+    async def call(self, servers: list[str], dice: random.Random, tool: str, **given: Any) -> dict[str, Any] | None:
+        """Return what a tool answers; None where no server could."""
+        self.calls += 1
+        body = {
+            "jsonrpc": "2.0",
+            "id": self.calls,
+            "method": "tools/call",
+            "params": {"name": tool, "arguments": given},
+        }
+        headers = {
+            "authorization": f"Bearer {self.token}",
+            "accept": "application/json, text/event-stream",
+            "mcp-protocol-version": "2025-06-18",
+        }
+        try:
+            answer = await self.client.post(dice.choice(servers), json=body, headers=headers)
+        except httpx.HTTPError:
+            self.unanswered += 1
+            return None
+        shown = answer.text
+        self.foreign += [f"{tool}: {one}" for one in PEOPLE if one != self.name and f"canary{one} own" in shown]
+        if self.role is None and "workshop text" in shown:
+            self.foreign.append(f"{tool}: of the space")
+        kind = answer.headers.get("content-type", "")
+        if answer.status_code != 200 or "json" not in kind or "result" not in answer.json():
+            self.unanswered += 1
+            return None
+        result = answer.json()["result"]
+        return None if result.get("isError") else result.get("structuredContent")
+
+    async def lives(self, servers: list[str], until: float, seed: int) -> None:
+        dice = random.Random(seed)
+        while time.monotonic() < until:
+            kind = dice.random()
+            if kind < 0.25:
+                content = text(dice, f"{self.word} own")
+                if stored := await self.call(servers, dice, "create_memory", content=content):
+                    self.own[stored["memory_id"]] = content
+            elif kind < 0.45:
+                content = text(dice, f"{self.word} workshop text")
+                stored = await self.call(servers, dice, "create_memory", content=content, space=SPACE)
+                if stored:
+                    self.shared[stored["memory_id"]] = content
+            elif kind < 0.75:
+                await self.call(
+                    servers, dice, "search_memories", query=f"{dice.choice(NOUNS)} canary{dice.choice(PEOPLE)}"
+                )
+            elif kind < 0.85:
+                await self.call(
+                    servers, dice, "recall_context", context=f"the {dice.choice(NOUNS)} in the {dice.choice(PLACES)}"
+                )
+            elif self.own:
+                await self.call(servers, dice, "get_memories", ids=[dice.choice([*self.own])])
+
+
+def settings_of(url: str) -> dict[str, str]:
+    inherited = {name: value for name, value in os.environ.items() if not name.startswith(PREFIX)}
+    return inherited | {f"{PREFIX}DATABASE_URL": url, f"{PREFIX}EMBEDDER": "none:", f"{PREFIX}ANSWERS": "full"}
+
+
+def started(url: str) -> tuple[subprocess.Popen[str], str]:
+    command = [sys.executable, "-m", "pgengram", "serve", "--http", "--port", "0", "--rate", "100000"]
+    process = subprocess.Popen(command, env=settings_of(url), stderr=subprocess.PIPE, encoding="utf-8")
+    assert process.stderr is not None
+    for line in process.stderr:
+        if " at http" in line:
+            return process, line.split()[-1]
+    raise RuntimeError("the server did not start")
+
+
+async def people(store: Store, stack: AsyncExitStack) -> list[Member]:
+    made = {name: await persons.add(store, name.title(), name) for name in PEOPLE}
+    space = await membership.create(store, SPACE, made["mara"])
+    roles: list[Role | None] = [Role.ADMIN, *[Role.WRITE] * 4, Role.READ, None, None]
+    members = []
+    for name, role in zip(PEOPLE, roles, strict=True):
+        if role is not None and name != "mara":
+            await membership.put(store, space.id, made[name], role, by=made["mara"])
+        token, _ = await tokens.create(store, name, name, "read-write", None, {space.id: "write"})
+        client = await stack.enter_async_context(httpx.AsyncClient(timeout=30))
+        members.append(Member(name, role, token, client))
+    return members
+
+
+async def load(folder: Path, server: EmbeddedPostgres, minutes: float) -> bool:
+    """Have everybody live for so long; return whether all was well."""
+    async with AsyncExitStack() as stack:
+        store = Store(Settings(database_url=server.url, embedder="none:"))
+        await store.open()
+        members = await people(store, stack)
+        await store.close()
+        servers = [started(server.url) for _ in range(2)]
+        addresses = [address for _, address in servers]
+        try:
+            until = time.monotonic() + minutes * 60
+            tasks = [asyncio.create_task(one.lives(addresses, until, seed)) for seed, one in enumerate(members)]
+            await asyncio.sleep(minutes * 30)
+            await asyncio.to_thread(server.stop)
+            server = await asyncio.to_thread(start_embedded, folder)
+            await asyncio.gather(*tasks)
+            missing = await lost(members, addresses)
+        finally:
+            for process, _ in servers:
+                process.terminate()
+            for process, _ in servers:
+                process.wait(timeout=20)
+            server.stop()
+    told = {
+        "calls": sum(one.calls for one in members),
+        "unanswered": sum(one.unanswered for one in members),
+        "stored": sum(len(one.own) + len(one.shared) for one in members),
+        "stored_by_those_who_may_not": sum(len(one.shared) for one in members if one.role in (None, Role.READ)),
+        "lost": missing,
+        "foreign": [shown for one in members for shown in one.foreign][:10],
+    }
+    print(json.dumps(told, indent=2))
+    return not (missing or told["foreign"] or told["stored_by_those_who_may_not"])
+
+
+async def lost(members: list[Member], addresses: list[str]) -> int:
+    """Return how many memories that were acknowledged are not there, or say something else."""
+    missing = 0
+    for one in members:
+        for kept in (one.own, one.shared):
+            ids = [*kept]
+            for begin in range(0, len(ids), 20):
+                answer = await one.call(addresses, random.Random(0), "get_memories", ids=ids[begin : begin + 20])
+                found = {memory["id"]: memory["content"] for memory in (answer or {}).get("memories", [])}
+                found |= dict.fromkeys((answer or {}).get("not_shown") or [], None)
+                missing += sum(found.get(id_, "") not in (kept[id_], None) for id_ in ids[begin : begin + 20])
+    return missing
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--memories", type=int, default=2_000)
+    parser.add_argument("--rounds", type=int, default=60)
+    parser.add_argument("--minutes", type=float, default=0)
+    given = parser.parse_args()
+    with tempfile.TemporaryDirectory(prefix="pgengram-spaces-") as name:
+        folder = Path(name)
+        server = start_embedded(folder)
+        if given.minutes:
+            return 0 if asyncio.run(load(folder, server, given.minutes)) else 1
+        try:
+            print(json.dumps(asyncio.run(cost(server.url, given.memories, given.rounds)), indent=2))
+        finally:
+            server.stop()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
