@@ -97,8 +97,8 @@ def spaces_of(home: MemoryManager) -> Spaces | None:
 async def space_of_project(
     home: MemoryManager, project: str | None
 ) -> AsyncIterator[tuple[Space, MemoryManager] | None]:
-    """Yield the space that a person has bound a project to, and what serves it; None where they have not, or are no
-    longer in it.
+    """Yield the space that a person has bound a project to, and what serves it; None where they have not, or have
+    left it.
     """
     space_id = None
     if project is not None:
