@@ -240,3 +240,13 @@ async def test_more_names_and_elements_than_any_call_needs_are_refused_unread(
 ) -> None:
     assert (await refused(client, tool, **arguments))["code"] == "LIMIT_EXCEEDED"
     assert (await refused(client, tool, **{f"k{n}": 1 for n in range(101)}))["message"].startswith("101 arguments")
+
+
+@pytest.mark.parametrize("nothing", ["null", "undefined", "None"])
+async def test_an_argument_that_a_program_left_empty_is_left_out(client: Client, nothing: str) -> None:
+    stored = await call(client, "create_memory", content="Ada likes rum.", user=nothing, project=nothing, kind=nothing)
+
+    shown = await read(client, stored["memory_id"])
+
+    assert not {"user", "project", "kind"} & shown.keys()
+    assert stored["read"]["project"] == f"{nothing} → left out"
