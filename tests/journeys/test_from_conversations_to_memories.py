@@ -57,6 +57,15 @@ def test_five_at_a_time_and_nothing_that_a_memory_has(store: dict[str, str]) -> 
     assert len(answered("list", "--json", **store)["results"]) == 1
 
 
+def test_a_search_that_finds_what_was_said_alone_does_not_say_that_nothing_was_found(store: dict[str, str]) -> None:
+    found = pgengram("search", "ledger", "--turns", **store).stdout
+    nothing = pgengram("search", "walrus", "--turns", **store).stdout
+
+    assert found.startswith("No memory fits, but this was said:\n")
+    assert "mill ledger" in found
+    assert nothing.startswith("Nothing found.")
+
+
 @has_terminals
 def test_what_a_person_picks_becomes_a_memory_with_its_source_and_its_day(store: dict[str, str]) -> None:
     import pty

@@ -141,7 +141,10 @@ def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> No
         say("Nothing fits for certain. The nearest:")
     likely = [hit for hit in hits if not hit.get("unlikely")] if fits else hits[:NEAREST]
     shown = hits if everything else likely
-    print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
+    if shown or not found.get("turns"):
+        print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
+    else:
+        say("No memory fits, but this was said:")
     if left := len(hits) - len(shown):
         say(f"{left:,} more hardly fit{'s' if left == 1 else ''}: --all")
     _print_turns(found)
