@@ -45,6 +45,7 @@ class Machine:
     ahead_us: int = 0
     address: str = ""  # where the machines meet; empty: in the folder
     token: str | None = None
+    device: str = ""  # once it takes part
     namespace: str = field(default_factory=lambda: f"m-{uuid4().hex[:8]}")
 
     def __post_init__(self) -> None:
@@ -61,7 +62,9 @@ class Machine:
         self.exchange = Exchange(self.memories, lambda: time.time_ns() // 1000 + self.ahead_us)
 
     async def begins(self, key: Key | None = None) -> Key:
-        return await devices.begin(self.memories, self.address or str(self.folder), key, self.name, self.token)
+        key = await devices.begin(self.memories, self.address or str(self.folder), key, self.name, self.token)
+        self.device = (await self.exchange_settings()).device
+        return key
 
     async def syncs(self) -> Outcome:
         """Exchange once, while all clocks of this machine are wrong, the database's too."""
@@ -207,7 +210,14 @@ def carry(machines: Sequence[Machine], chance: random.Random | None = None) -> N
         for target in machines:
             if source is not target:
                 for path in sorted(source.folder.rglob("*.sync")):
-                    _bring(path, target.folder / path.relative_to(source.folder), chance)
+                    if path.parent.name != target.device:
+                        _bring(path, target.folder / path.relative_to(source.folder), chance)
+                for copy in target.folder.rglob("*.sync"):
+                    if (
+                        copy.parent.name == source.device
+                        and not (source.folder / copy.relative_to(target.folder)).exists()
+                    ):
+                        copy.unlink()
 
 
 def _bring(path: Path, copy: Path, chance: random.Random | None) -> None:

@@ -349,3 +349,18 @@ async def test_what_was_erased_is_not_imported_again_while_machines_exchange(bot
         await import_from(
             laptop.memories, "jsonl", str(file), dry_run=False, report=lambda *_: None, restore_erased=True
         )
+
+
+async def test_a_damaged_file_of_ours_that_comes_back_stops_no_exchange(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.adds("The first boat is blue.")
+    await laptop.syncs()
+    [first] = [path for path in laptop.folder.rglob("0*.sync") if path.parent.name == laptop.device]
+    half = first.read_bytes()[: first.stat().st_size // 2]
+    first.with_name(f"000000000000-{first.name[13:]}").write_bytes(half)
+    for number in range(60):
+        await laptop.adds(f"Boat {number} is green.")
+        assert (await laptop.syncs()).problem is None
+    carry(both)
+    await desktop.syncs()
+    assert len(await desktop.texts()) == 61

@@ -298,9 +298,11 @@ class _Run:
 
     async def _join(self, parts: Sequence[File]) -> None:
         """Make one file of several of ours; whatever breaks off, each thing is in at least one that is there."""
-        self._emptied = [file.name for file in parts[:-1]]
         async with self._transaction() as tx:
-            file = await asyncio.to_thread(self._folder.join, parts)
+            joined = await asyncio.to_thread(self._folder.join, parts)
+            if joined is None:
+                return
+            file, self._emptied = joined
             await tx.run(state.NOTE_FILE, _own(file))
             await tx.run(state.DROP_FILES, {"device": file.device, "names": self._emptied})
 

@@ -20,6 +20,7 @@ CHANGES: Final = re.compile(r"\d{12}-[0-9a-f]{12}\.sync")
 ID: Final = re.compile(r"[0-9a-f]{16}")
 EMPTY_BYTES: Final = 120  # at most, of a file without records
 SMALL_BYTES: Final = 256_000
+MIN_JOINED: Final = 2
 MANY: Final = 48  # small files of a device before they become one
 
 
@@ -118,20 +119,27 @@ class Folder:
         kept = [record for record in records if not (names_any(record, erased) or _says_any(record, turns))]
         return self.write(file.device, file.name, kept, self.written_at(file)) if len(kept) < len(records) else None
 
-    def join(self, parts: Sequence[File]) -> File:
+    def join(self, parts: Sequence[File]) -> tuple[File, list[str]] | None:
         """Make one file of several of our own, under the name of the last; of each thing the latest state stays.
 
         The others are emptied; `ExchangedFolder.publish` lets go of them. What is interrupted in the middle leaves some
-        things twice, which changes nothing.
+        things twice, which changes nothing. Damaged ones, which came back from elsewhere, are left as they are.
+
+        Returns:
+            The file and the names of the emptied ones; None if fewer than two can be read.
         """
         latest: dict[tuple[str, str], dict[str, Any]] = {}
+        whole = []
         for file in parts:
-            for record in self.read(file):
-                latest[record["kind"], record["key"]] = record
-        made = self.write(parts[-1].device, parts[-1].name, latest.values(), self.written_at(parts[-1]))
-        for file in parts[:-1]:
+            with suppress(files.Unreadable):
+                latest |= {(record["kind"], record["key"]): record for record in self.read(file)}
+                whole.append(file)
+        if len(whole) < MIN_JOINED:
+            return None
+        made = self.write(whole[-1].device, whole[-1].name, latest.values(), self.written_at(whole[-1]))
+        for file in whole[:-1]:
             self.write(file.device, file.name, [], self.written_at(file))
-        return made
+        return made, [file.name for file in whole[:-1]]
 
 
 def listed_in(folder: Path) -> Iterator[File]:

@@ -183,8 +183,8 @@ async def rows_now(tx: Transaction, table: Table, keys: Collection[str]) -> dict
 async def put_row(tx: Transaction, table: Table, key: str, fields: Mapping[str, Any]) -> bool:
     """Set a row to these fields, or remove it where there are none; return whether that could be done.
 
-    It could not where what it leads to is not here yet, another row has what only one may have, or a newer version wrote
-    what this one cannot hold.
+    It could not where what it leads to is not here yet, another row has what only one may have, or a newer version
+    wrote what this one cannot hold.
     """
     row = {**fields, **key_row(table, key), "namespace_id": tx.namespace_id}
     if not fields:
