@@ -18,6 +18,7 @@ from machines import Machine, differences
 
 from helpers import Database, database_of
 from pgengram.errors import Conflict, InvalidInput
+from pgengram.sync import devices
 from pgengram.sync.files import read
 from pgengram.sync.keys import Key
 
@@ -137,6 +138,8 @@ async def test_machines_without_a_shared_folder_have_one_memory_and_erase_it_eve
     await exchange_all(laptop, desktop)
     assert len({device.id for device in (await desktop.status()).devices}) == 2
     assert differences(await laptop.states(), await desktop.states()) == []
+    await devices.end(laptop.memories)
+    assert list(laptop.data.rglob("*.sync")) == []
 
 
 async def test_a_place_that_is_away_stops_nothing_and_status_says_so(

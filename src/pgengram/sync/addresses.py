@@ -8,12 +8,14 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pgengram.errors import InvalidInput
+from pgengram.runtime.system.files import remove_tree
 from pgengram.store.sync import state
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import ExchangedFolder, Remote
 
 MIRRORS: Final = "exchange"  # folder in the data folder, of what a remote keeps like elsewhere
+STORED: Final = "exchanged"  # … of what a server stores for others
 MakeRemote = Callable[[str, Key, str | None, Path], Remote]
 
 
@@ -23,8 +25,24 @@ def exchanged_folder(settings: state.Settings, data: Path) -> ExchangedFolder:
     make = remote_for(settings.folder)
     if make is None:
         return ExchangedFolder(Folder(Path(settings.folder), key), None)
-    mirror = data / MIRRORS / settings.device
+    mirror = _mirror(settings, data)
     return ExchangedFolder(Folder(mirror, key), make(settings.folder, key, settings.token, mirror))
+
+
+def forget_mirror(settings: state.Settings, data: Path) -> None:
+    """Remove what was kept here of files that are elsewhere, and what a remote kept beside it."""
+    mirror = _mirror(settings, data)
+    for folder in mirror.parent.glob(f"{mirror.name}*"):
+        remove_tree(folder)
+
+
+def stored_files(namespace_id: int, data: Path) -> Path:
+    """Return the folder in which a server keeps the files of a namespace that machines exchange through it."""
+    return data / STORED / str(namespace_id)
+
+
+def _mirror(settings: state.Settings, data: Path) -> Path:
+    return data / MIRRORS / settings.device
 
 
 def remote_for(address: str) -> MakeRemote | None:

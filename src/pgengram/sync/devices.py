@@ -18,7 +18,7 @@ from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database
 from pgengram.store.sync import state
 from pgengram.store.sync.state import DEVICE
-from pgengram.sync.addresses import exchanged_folder, remote_for
+from pgengram.sync.addresses import exchanged_folder, forget_mirror, remote_for
 from pgengram.sync.files import Record, Unreadable
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
@@ -142,9 +142,11 @@ async def end(core: Core) -> None:
         Conflict: it is not synchronised.
     """
     async with core.store.transaction() as tx:
-        if await state.settings(tx) is None:
+        settings = await state.settings(tx)
+        if settings is None:
             raise Conflict(NOT_ON, BEGIN)
         await state.end(tx)
+    await asyncio.to_thread(forget_mirror, settings, core.settings.data_path)
 
 
 async def is_on(database: Database, namespace_id: int) -> bool:
@@ -170,6 +172,7 @@ async def erase_elsewhere(database: Database, namespace_id: int, data: Path) -> 
             for row in await tx.rows(state.SEEN_OF_ROWS)
         ]
     await asyncio.to_thread(_erase_all, exchanged_folder(settings, data), settings, erased, gone)
+    await asyncio.to_thread(forget_mirror, settings, data)
 
 
 def _erase_all(exchanged: ExchangedFolder, settings: state.Settings, erased: set[str], gone: Sequence[Record]) -> None:

@@ -67,6 +67,7 @@ class Exchange:
         self._clock = clock
         self._writer = secrets.token_hex(6)  # of this process alone, so that a copy of a store never writes as another
         self._latest = 0  # microseconds since 1970 at the last exchange
+        self._folders: dict[state.Settings, ExchangedFolder] = {}  # one: a remote may hold a connection
 
     async def run(self) -> Outcome | None:
         """Exchange once; None where the namespace is not synchronised.
@@ -82,7 +83,8 @@ class Exchange:
         outcome, now = Outcome(), self._clock()
         set_back, self._latest = now + TOO_FAR_AHEAD_US < self._latest or not self._latest, now
         try:
-            await _Run(self._core, settings, self._writer, self._clock, outcome).all(set_back=set_back)
+            folder = self._folder(settings)
+            await _Run(self._core, settings, folder, self._writer, self._clock, outcome).all(set_back=set_back)
         except OSError as error:
             outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
         self._core.notice_growth(outcome.taken)
@@ -90,16 +92,28 @@ class Exchange:
             await tx.run(state.SET_OUTCOME, {"problem": outcome.problem})
         return outcome
 
+    def _folder(self, settings: state.Settings) -> ExchangedFolder:
+        """Return the folder of these settings, the same one as long as they stay."""
+        lasting = replace(settings, writers=(), problem=None, exchanged_at=None)
+        if lasting not in self._folders:
+            self._folders = {lasting: exchanged_folder(settings, self._core.settings.data_path)}
+        return self._folders[lasting]
+
 
 class _Run:
     """One exchange under way."""
 
     def __init__(
-        self, core: Core, settings: state.Settings, writer: str, clock: Callable[[], int], outcome: Outcome
+        self,
+        core: Core,
+        settings: state.Settings,
+        exchanged: ExchangedFolder,
+        writer: str,
+        clock: Callable[[], int],
+        outcome: Outcome,
     ) -> None:
         self._core, self._settings, self._writer, self._clock = core, settings, writer, clock
-        self._exchanged: ExchangedFolder = exchanged_folder(settings, core.settings.data_path)
-        self._folder = self._exchanged.folder
+        self._exchanged, self._folder = exchanged, exchanged.folder
         self._emptied: list[str] = []  # names of our own files whose records another one has now
         self.outcome = outcome
 

@@ -27,6 +27,7 @@ from pgengram.cli.runtime import (
 )
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import ASKER
+from pgengram.runtime.system.files import remove_tree
 from pgengram.service import confirming
 from pgengram.service.projects import Projects
 from pgengram.settings import Settings
@@ -36,6 +37,7 @@ from pgengram.store.memory import confirmations, deletion
 from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.store import Store
 from pgengram.sync import devices
+from pgengram.sync.addresses import stored_files
 from pgengram.views import Answer, Shown
 
 ACTION: Final = "erase source"
@@ -61,8 +63,10 @@ async def erase_namespace(
         is_on = await devices.is_on(store.database, key)
         if not (yes or _name_typed(namespace, held, is_on=is_on, as_json=as_json)):
             return FAILED
-        await devices.erase_elsewhere(store.database, key, Settings.from_environment().data_path)
+        data = Settings.from_environment().data_path
+        await devices.erase_elsewhere(store.database, key, data)
         removed = await namespaces.take_away_namespace(store.database, namespace)
+        remove_tree(stored_files(key, data))
         Projects(replace(Settings.from_environment(), namespace=namespace)).forget()
         erased_at = _iso(datetime.now(UTC))
         cleared = await _scrubbed(store)

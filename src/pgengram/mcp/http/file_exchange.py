@@ -21,11 +21,10 @@ from pgengram.mcp.http.requests import HTTPRejection, Request, json_response
 from pgengram.runtime.operating_system import sha256_of
 from pgengram.store.sync import state
 from pgengram.sync import files
-from pgengram.sync.addresses import remote_for
+from pgengram.sync.addresses import remote_for, stored_files
 from pgengram.sync.folder import CHANGES, ERASED, ID, NAME, listed_in
 
 PATH: Final = "/sync/"
-STORED: Final = "exchanged"  # the folder in the data folder
 SHAPE: Final = re.compile(
     rf"{PATH}(?P<memory>[0-9a-f]{{20}})"
     rf"(?:/(?P<device>{ID.pattern})/(?P<name>{CHANGES.pattern}|{ERASED}|{state.DEVICE}))?"
@@ -99,7 +98,7 @@ class FileExchange:
             async with served.manager.store.transaction(reads=True) as tx:
                 settings, key = await state.settings(tx), tx.namespace_id
         if settings is None or remote_for(settings.folder) is not None:
-            return self._namespaces.settings.data_path / STORED / str(key)
+            return stored_files(key, self._namespaces.settings.data_path)
         if not await asyncio.to_thread(Path(settings.folder).is_dir):
             raise HTTPRejection(503, "The folder of the files is away; try again later.", retry_after="60")
         return Path(settings.folder)

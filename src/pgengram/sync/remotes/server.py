@@ -6,6 +6,7 @@ import hashlib
 import ipaddress
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import urlsplit
@@ -39,9 +40,7 @@ class ServerRemote:
         parts = urlsplit(address)
         if parts.scheme == "http" and not _is_near(parts.hostname or ""):
             raise InvalidInput(f"{address} is not encrypted, so others could read your token.", "Use https://.")
-        self._client = httpx.Client(
-            headers={"authorization": f"Bearer {token}"} if token else {}, timeout=TIMEOUT_S, follow_redirects=False
-        )
+        self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def digest(self, data: bytes) -> str:
         """Return the SHA-256 of a file's bytes."""
@@ -71,6 +70,10 @@ class ServerRemote:
         """Remove files; see `Remote`."""
         for name in names:
             self._asked("DELETE", f"/{name}", may_lack=True)
+
+    @cached_property
+    def _client(self) -> httpx.Client:
+        return httpx.Client(headers=self._headers, timeout=TIMEOUT_S, follow_redirects=False)
 
     @property
     def _host(self) -> str:
