@@ -82,6 +82,15 @@ async def test_a_phone_that_may_only_read_changes_nothing_and_sees_one_namespace
     assert "Ines hides the key" in await gardener.shows(f"/memory/{other}")
 
 
+async def test_erasing_a_namespace_signs_its_phones_out(web: HttpServer, pair: Pair) -> None:
+    phone = Phone(web.base)
+    await phone.sign_in(await pair("diary"))
+    assert (await phone.send("/new", content="Ruth sings in the choir.")).status_code == 303
+    outcome("erase-namespace", "diary", "--yes", **web.settings)
+    assert (await phone.browser.get(f"{web.base}/?q=choir")).status_code == 303
+    assert not [one for one in outcome("connection", "list", **web.settings) if one["namespace"] == "diary"]
+
+
 @pytest.mark.parametrize(
     "path",
     [

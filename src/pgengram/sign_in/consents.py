@@ -18,8 +18,8 @@ from starlette.responses import Response
 
 from pgengram.sign_in import clients, pages, seals
 from pgengram.sign_in.clients import InvalidClient, OAuthClient
+from pgengram.sign_in.documents import ClientResolver
 from pgengram.sign_in.requests import Asking, OAuthError, PageError, browser_name, cookie_value, form_of, parameters
-from pgengram.sign_in.resolver import ClientResolver
 from pgengram.store.clients import connections
 from pgengram.store.clients.asked import Asked
 from pgengram.store.clients.connections import PAGE_LIFE, REQUEST_LIFE, Connections

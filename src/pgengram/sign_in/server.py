@@ -25,9 +25,8 @@ from pgengram.errors import DatabaseFailed, InvalidInput
 from pgengram.sign_in import clients, pages
 from pgengram.sign_in.clients import InvalidClient
 from pgengram.sign_in.consents import AUTHORIZE, OFFLINE, OPEN_PAGE, READ, WRITE, Consents
-from pgengram.sign_in.documents import ClientDocuments
+from pgengram.sign_in.documents import ClientDocuments, ClientResolver
 from pgengram.sign_in.requests import EVERYWHERE, UNSTORED, Asking, OAuthError, PageError, form_of, json_answer
-from pgengram.sign_in.resolver import ClientResolver
 from pgengram.store.clients import connections
 from pgengram.store.clients.asked import Asked, Tokens
 from pgengram.store.clients.connections import Connections
