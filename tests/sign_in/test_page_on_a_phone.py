@@ -44,6 +44,11 @@ async def test_the_owners_phone_signs_in_shows_changes_and_is_signed_out_by_its_
     change = await phone.send(f"/memory/{id_}/forget", version="1")
     assert change.status_code in (200, 303), change.text
 
+    erased = await phone.send("/selection", action="erase", **{f"id:{id_}": "on"})
+    assert (erased.status_code, "can&#39;t be restored" in erased.text) == (403, True)
+    for path in (f"/memory/{id_}", "/trash"):
+        assert 'value="erase"' not in await phone.shows(path)
+
     [mine] = [one for one in outcome("connection", "list", **web.settings) if one["client_name"] == "Safari on iOS"]
     assert mine["scope"] == "read-write"
     assert "Sign out here" in await phone.shows("/connections")

@@ -126,7 +126,7 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "KEYS": KEYS, "guides": markup.TITLES,
+            "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "may_erase": not self.origin, "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": differences.word_changes,
             "query": urlencode,

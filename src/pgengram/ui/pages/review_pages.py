@@ -15,6 +15,7 @@ from pgengram import fields as f
 from pgengram.errors import NotFound
 from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.ui.pages.page_application import PageApplication
+from pgengram.ui.sign_ins import Shut
 from pgengram.ui.view_data.changes import plan_of
 from pgengram.ui.view_data.query_values import (
     FIND_IT,
@@ -144,6 +145,11 @@ class ReviewPages(PageApplication):
             return self._then(f"/cluster/{await self.views.make_cluster(fields.get('name', ''), ids)}", "Cluster made")
         plan = plan_of(action, ids, fields.get("tags", ""))
         erases = action == "erase"
+        if erases and self.origin:
+            raise Shut(
+                "What can't be restored is done on the computer where pgengram runs.",
+                "Forget memories here: that can be undone, and they are in no search.",
+            )
         back = _back(request, "/trash" if erases else "/")
         return self._preview(await self.views.changes.preview(plan, erases=erases), back)
 
