@@ -294,13 +294,12 @@ HEAD = """\
 
 Each capability, how to use it, and which of five other memory systems promise it, by their values of `PGENGRAM_COMPAT`.
 `pytest` fails unless a test shows each: search the tests for `shows(` and its number.
-
-| | capability | how to use it | promised by |
-| --- | --- | --- | --- |"""
+"""
 
 
 def _row(number: int, feature: Feature) -> str:
-    return f"| {number} | {feature.words} | {feature.use} | {', '.join(feature.promised_by)} |"
+    promised = f" ({', '.join(feature.promised_by)})" if feature.promised_by else ""
+    return f"{number}. **{feature.words}.** {feature.use}{promised}"
 
 
 if __name__ == "__main__":

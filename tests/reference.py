@@ -294,11 +294,10 @@ def resources() -> Iterator[str]:
     for name, wording in PROMPTS.items():
         yield f"### `{name}`"
         yield f"{wording.title}. {wording.description}"
-        rows = [
-            f"| `{one.rstrip('*')}` | {'**required**' if one.endswith('*') else ''} | {cell(about)} |"
+        yield "\n".join(
+            item(f"`{one.rstrip('*')}`", ["**required**"] if one.endswith("*") else (), about)
             for one, about in wording.arguments.items()
-        ]
-        yield "\n".join(["| argument | | meaning |", "| --- | --- | --- |", *rows])
+        )
 
 
 def signature(name: str, method: Callable[..., Any]) -> str:

@@ -147,18 +147,7 @@ SELECT m.id FROM unnest(%(lows)s::uuid[], %(highs)s::uuid[]) AS b(low, high) CRO
 
 async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) -> Asked:
     """Look the words of a question up in this namespace's memories."""
-    total, mean_length = 0, 1.0
-    rows: list[Row] = []
-    counts: dict[int, int] = {}
-    looked_up = parsed.looked_up
-    if looked_up or parsed.extra:
-        total, mean_length = await frequencies.size(tx)
-        counts = frequencies.known(tx.namespace_id, looked_up)
-        lowered = [*parsed.names, *[None] * (len(looked_up) - len(parsed.names))]
-        given = {"words": looked_up, "lowered": lowered, "extra": parsed.extra, "known": list(counts)}
-        rows = await tx.rows(LOOK_UP_WORDS, given)
-        counts |= frequencies.note(tx.namespace_id, looked_up, rows)
-    total = max([total, *counts.values()])
+    total, mean_length, rows, counts = await _look_up(tx, parsed, frequencies)
     word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
     sounds = {term_hash(sound) for sound in chain(*parsed.sounds.values())}
     own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - sounds
@@ -169,10 +158,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     near = await _near_terms(tx, parsed, asked_words, frequencies.vocabularies, total)
     finding = {**near, **finding}
     named = [row["position"] - 1 for row in word_rows if row["is_name"]]
-    common = {
-        parsed.words[row["position"] - 1] for row in word_rows if counts.get(row["term"], 0) > COMMON_SHARE * total
-    }
-    common = common if total >= MEMORIES_TO_TELL else set()
+    common = _common(parsed, word_rows, counts, total)
     names = {parsed.words[place] for place in named} | {word.text for word in asked_words if word.is_name} & common
     frequencies.note_names(parsed.words, names)
     return Asked(
@@ -194,12 +180,33 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     )
 
 
+async def _look_up(
+    tx: Transaction, parsed: Parsed, frequencies: Frequencies
+) -> tuple[int, float, list[Row], dict[int, int]]:
+    """Return how many memories there are and their mean length, and rows and counts of the question's words."""
+    looked_up = parsed.looked_up
+    if not looked_up and not parsed.extra:
+        return 0, 1.0, [], {}
+    total, mean_length = await frequencies.size(tx)
+    counts = frequencies.known(tx.namespace_id, looked_up)
+    lowered = [*parsed.names, *[None] * (len(looked_up) - len(parsed.names))]
+    given = {"words": looked_up, "lowered": lowered, "extra": parsed.extra, "known": list(counts)}
+    rows = await tx.rows(LOOK_UP_WORDS, given)
+    counts |= frequencies.note(tx.namespace_id, looked_up, rows)
+    return max([total, *counts.values()]), mean_length, rows, counts
+
+
+def _common(parsed: Parsed, word_rows: Sequence[Row], counts: Mapping[int, int], total: int) -> set[str]:
+    """Return the words of the question that more than `COMMON_SHARE` of the memories have."""
+    if total < MEMORIES_TO_TELL:
+        return set()
+    return {parsed.words[row["position"] - 1] for row in word_rows if counts.get(row["term"], 0) > COMMON_SHARE * total}
+
+
 async def _near_terms(
     tx: Transaction, parsed: Parsed, asked: Sequence[AskedWord], vocabularies: Vocabularies, total: int
 ) -> dict[int, int]:
-    """Return the terms, with their counts, of what may be meant by words that no memory has, of a question as people
-    type it; a long text has many such words that mean nothing else.
-    """
+    """Return the terms, with counts, of what a short question may mean by words that no memory has."""
     unknown = [word.text for word in asked if not word.known and word.text not in parsed.light]
     if not unknown or parsed.question.mode == "text" or len(parsed.words) > MAX_TYPED:
         return {}
@@ -305,12 +312,12 @@ async def _memories_of(tx: Transaction, given: Sequence[str]) -> list[UUID]:
     }
     whole = [UUID(digits) for digits in given if len(digits) == ID_DIGITS]
     rows = await tx.rows(LOOK_UP_IDS, {"whole": whole, "ends": [short(digits) for digits in begun], **bounds})
-    there, found = [row["id"] for row in rows], []
-    for digits in given:
-        ended = [id_ for id_ in there if id_.hex.endswith(digits)]
-        meant = ended or [id_ for id_ in there if id_.hex.startswith(digits)]
-        found += meant if len(meant) == 1 else []
-    return found
+    meant = [_ending_or_beginning([row["id"] for row in rows], digits) for digits in given]
+    return [ids[0] for ids in meant if len(ids) == 1]
+
+
+def _ending_or_beginning(ids: Sequence[UUID], digits: str) -> list[UUID]:
+    return [id_ for id_ in ids if id_.hex.endswith(digits)] or [id_ for id_ in ids if id_.hex.startswith(digits)]
 
 
 def inverse_document_frequency(memories_with_term: int, memories: int) -> float:

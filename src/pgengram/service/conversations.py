@@ -59,17 +59,11 @@ class Conversations:
             old = datetime.now(UTC) - timedelta(days=keeping.keep_days)
             after = max(old, kept_from) if kept_from and last < 0 else old
             fresh = [turn for turn in turns if turn.text and turn.number > last]
+            added = 0
             if keeping.keeps:
-                wanted = [
-                    (known, turn)
-                    for turn in turns
-                    if turn.text
-                    and (turn.withdrawn or turn.key in taken_back or (turn.number > last and turn.time > after))
-                ]
-                wanted = await _not_erased(tx, wanted)
-                added = len((await Arrivals(imported=False).bring(tx, wanted)).added)
-            else:
-                added = 0
+                kept = [turn for turn in turns if turn.text and _is_to_be_kept(turn, last, after, taken_back)]
+                wanted = [(known, turn) for turn in kept]
+                added = len((await Arrivals(imported=False).bring(tx, await _not_erased(tx, wanted))).added)
             at = fresh[-1].time if fresh else None
             await store.read_to(tx, conversation, turns[-1].number, at, kept=keeping.keeps)
         self._silence.note(spoken=True)
@@ -195,6 +189,11 @@ class Conversations:
         """Return which conversations are meant; a project by all its names."""
         projects = self._projects.names().in_small_letters(where.get("project"))
         return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
+
+
+def _is_to_be_kept(turn: Turn, last: int, after: datetime, taken_back: Collection[int | None]) -> bool:
+    """Whether a turn is new and not too old, or was taken back, or may stand again."""
+    return turn.withdrawn or turn.key in taken_back or (turn.number > last and turn.time > after)
 
 
 def _stands_again(turn: Turn, last: int, taken_back: Collection[int | None]) -> bool:

@@ -309,30 +309,30 @@ class _Batch:
 
     async def _store(self, tx: Transaction) -> None:
         await store.grow(tx, [(fact, self._fit(at)[0].text) for fact, at in self._grown.values()])
-        rows = []
-        for fact, at, source in self._added:
-            if source is not None:
-                text, project = await store.turn_text(tx, source)
-            elif at is not None:
-                text, project = self._fit(at)[0].text, self._said[at][0].project
-            else:
-                text, project = self._spare[fact.origin, fact.digest]
-            rows.append({**fact.row, "text": text, "project": project})
+        rows = [await self._row(tx, *added) for added in self._added]
         await store.remove_turns(tx, self._removed)
         numbers = await store.add_turns(tx, rows) if rows else []
         new = {id(fact) for fact, _, _ in self._added}
         for (fact, _, _), number in zip(self._added, numbers, strict=True):
             fact.number, fact.stored = number, True
-        changed = [
-            fact
-            for fact in self._all()
-            if fact.stored and id(fact) not in new and self._before.get(id(fact)) != {**fact.row, "stored": True}
-        ]
-        await store.renew_turns(tx, changed)
-        hidden = [fact for fact in self._all() if not fact.stored]
-        kept = {id(fact) for fact in hidden if self._before.get(id(fact)) == {**fact.row, "stored": False}}
+        changed = [fact for fact in self._all() if not self._is_as_before(fact)]
+        await store.renew_turns(tx, [fact for fact in changed if fact.stored and id(fact) not in new])
+        kept = {id(fact) for fact in self._all() if not fact.stored and self._is_as_before(fact)}
         gone = [self._before[id(fact)] for fact in self._hidden if id(fact) not in kept]
-        await store.set_hidden(tx, gone, [fact for fact in hidden if id(fact) not in kept])
+        await store.set_hidden(tx, gone, [fact for fact in changed if not fact.stored])
+
+    async def _row(self, tx: Transaction, fact: Fact, at: int | None, source: Fact | None) -> dict[str, Any]:
+        """Return a turn to be added as a row: with the text of one that is stored, that was brought, or is to spare."""
+        if source is not None:
+            text, project = await store.turn_text(tx, source)
+        elif at is not None:
+            text, project = self._fit(at)[0].text, self._said[at][0].project
+        else:
+            text, project = self._spare[fact.origin, fact.digest]
+        return {**fact.row, "text": text, "project": project}
+
+    def _is_as_before(self, fact: Fact) -> bool:
+        return self._before.get(id(fact)) == {**fact.row, "stored": fact.stored}
 
     def _brought(self) -> Brought:
         brought = Brought()

@@ -122,8 +122,7 @@ def add_probabilities(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[
     least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
     for match in matches:
         match.recalled = evidence != "none" and match.score >= least
-    looked_at = matches[:JUDGED]
-    if 2 * sum(match.is_of_long_talk for match in looked_at) > len(looked_at) and not matches[0].is_named:
+    if _is_long_talk(matches[:JUDGED]) and not matches[0].is_named:
         for match in matches:
             match.unlikely = False
         return None, None
@@ -137,6 +136,11 @@ def _last_ahead(asked: Asked, hits: Sequence[Hit]) -> int:
     then = [hit.match is not None and hit.match.why.get("period") == 1 and (hit.occurred_at or today) >= today
             for hit in hits[:JUDGED]]  # fmt: skip
     return max((place for place, is_then in enumerate(then, 1) if is_then), default=0)
+
+
+def _is_long_talk(matches: Sequence[Match]) -> bool:
+    """Whether most matches are turns of a long chat with an assistant."""
+    return 2 * sum(match.is_of_long_talk for match in matches) > len(matches)
 
 
 def way_of(asked: Asked, matches: Sequence[Match]) -> Way:

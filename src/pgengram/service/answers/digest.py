@@ -8,7 +8,7 @@ replaced only beside that.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
 from itertools import zip_longest
@@ -179,19 +179,25 @@ async def digest(
     return room.lines
 
 
+async def _pages(core: Core, asked: dict[str, Any], now: datetime) -> AsyncIterator[Hit]:
+    """Yield the first `NEWEST` memories of a list."""
+    question = validated(Question, {**asked, "limit": f.MAX_LIMIT}).without_counting_hidden()
+    for offset in range(0, NEWEST, f.MAX_LIMIT):
+        page = (await core.search(question, Cursor(now, offset))).found
+        for hit in page:
+            yield hit
+        if len(page) < f.MAX_LIMIT:
+            return
+
+
 async def _pool(
     core: Core, always: Sequence[Hit], now: datetime, *, user: str | None, project: str | None
 ) -> dict[UUID, Hit]:
     """Return the memories that may be in a digest, the best known first."""
     found: dict[UUID, Hit] = {hit.id: hit for hit in always}
-    for asked in ({"sort": "created"}, {"sort": "relevance"}):
-        for offset in range(0, NEWEST, f.MAX_LIMIT):
-            scope: dict[str, Any] = {"project": project} if project and asked["sort"] == "relevance" else {}
-            question = validated(Question, {**asked, **scope, "limit": f.MAX_LIMIT}).without_counting_hidden()
-            page = (await core.search(question, Cursor(now, offset))).found
-            found = {hit.id: hit for hit in page} | found
-            if len(page) < f.MAX_LIMIT:
-                break
+    relevant = {"sort": "relevance", **({"project": project} if project else {})}
+    for asked in ({"sort": "created"}, relevant):
+        found = {hit.id: hit async for hit in _pages(core, asked, now)} | found
     soon = window(now)
     days = date_pattern(soon) or ""
     ahead = await core.store.read_transaction(lambda tx: listing.soon(tx, soon.start, soon.end, days))

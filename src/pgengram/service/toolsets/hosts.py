@@ -102,7 +102,7 @@ class Card(Toolset):
     async def show_memories(
         self,
         query: Annotated[str, f.Text, Field(max_length=f.MAX_QUERY, description="What they are about.")] = "",
-        ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=f.MAX_GET, description="Or by id.")] = [],  # noqa: B006
+        ids: Annotated[list[f.BareId], f.AnyOf, Field(max_length=f.MAX_GET, description="Or ids.")] = [],  # noqa: B006
     ) -> Read:
         """Show memories to the user, who can correct or forget each in a card.
 

@@ -167,14 +167,7 @@ class _Tree:
         beginning; but only where lines name each other, so that each earlier beginning was answered.
         """
         parents, said = dict(self._parents), self._said
-        answered = {
-            above
-            for name, above in parents.items()
-            if above in said and not said[name].role == said[above].role == "user"
-        }
-        if None not in {parents[name] for name, one in said.items() if one.role == "assistant"} and answered.issuperset(
-            self._beginnings[:-1]
-        ):
+        if self._beginnings_are_answered():
             parents |= dict.fromkeys(self._beginnings, _BEGINNING)
             parents[_BEGINNING] = None
         prompts = {name for name, one in said.items() if one.role == "user"} - self._answers - self._queued
@@ -185,6 +178,15 @@ class _Tree:
             last = next((name for name in reversed(names) if name in said and self._is_said(name)), names[-1])
             found |= withdrawn({name: parents[name] for name in names}, last, prompts)
         return found
+
+    def _beginnings_are_answered(self) -> bool:
+        """Whether lines name each other, and each beginning but the last was answered."""
+        parents, said = self._parents, self._said
+        if None in {parents[name] for name, one in said.items() if one.role == "assistant"}:
+            return False
+        pairs = [(said[name].role, above) for name, above in parents.items() if above in said]
+        answered = {above for role, above in pairs if not role == said[above].role == "user"}
+        return answered.issuperset(self._beginnings[:-1])
 
     def _is_said(self, name: str) -> bool:
         return name not in self._queued and self._said[name].if_said()
