@@ -35,7 +35,7 @@ def comments() -> str:
             statements.append(_comment("TABLE", name, f"One row for each {kinds[min(number, len(kinds) - 1)]}."))
     for section in sections:
         table = section.split("\n", 1)[0]
-        for names, meaning in re.findall(r"^\| (`\w+`(?:, `\w+`)*) \| (.*?) \|$", section, re.MULTILINE):
+        for names, meaning in re.findall(r"^- (`\w+`(?:, `\w+`)*): (.*)$", section, re.MULTILINE):
             columns = re.findall(r"`(\w+)`", names)
             parts = [part.strip(" .") for part in meaning.split("; ")]
             for number, column in enumerate(columns):

@@ -97,9 +97,7 @@ def spaces_of(home: MemoryManager) -> Spaces | None:
 async def space_of_project(
     home: MemoryManager, project: str | None
 ) -> AsyncIterator[tuple[Space, MemoryManager] | None]:
-    """Yield the space that a person has bound a project to, and what serves it; None where they have not, or have
-    left it.
-    """
+    """Yield the space that a person has bound a project to, and what serves it; None for none, or one they left."""
     space_id = None
     if project is not None:
         space_id = await home.store.read_transaction(lambda tx: bindings.space_of(tx, project))
