@@ -8,7 +8,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 from pgengram.errors import InvalidInput
-from pgengram.runtime.system.files import remove_tree
+from pgengram.runtime.operating_system import remove_tree
 from pgengram.store.sync import state
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key

@@ -27,7 +27,7 @@ from pgengram.cli.runtime import (
 )
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import ASKER
-from pgengram.runtime.system.files import remove_tree
+from pgengram.runtime.operating_system import remove_tree
 from pgengram.service import confirming
 from pgengram.service.projects import Projects
 from pgengram.settings import Settings

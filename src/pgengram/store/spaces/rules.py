@@ -1,4 +1,4 @@
-"""What a member may do with a memory of a space: add and correct what anybody stored, take back only what is one's own."""
+"""What a member may do in a space: add, correct what anybody stored, take back only what is one's own."""
 
 from __future__ import annotations
 
