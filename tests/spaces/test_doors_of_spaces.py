@@ -12,7 +12,11 @@ import pytest
 from sharing_team import Team
 
 from helpers import PATIENCE_S, call, connected, environment, refused
+from pgengram.errors import NotAllowed, NotFound
+from pgengram.library import Pgengram
 from pgengram.local import session_hooks
+from pgengram.store.clients.asked import Asked
+from pgengram.store.clients.connections import Connections
 from pgengram.store.connection.database import Role
 from pgengram.store.spaces import bindings, membership
 
@@ -136,3 +140,32 @@ async def test_a_guest_of_a_bound_project_keeps_nothing_in_the_space(team: Team,
 
     async with team.mara.spaces.manager(team.kitchen) as kitchen, kitchen.store.transaction() as tx:
         assert await tx.rows("SELECT 1 FROM conversation_turns") == []
+
+
+async def test_a_program_works_in_a_space_as_one_of_its_people(team: Team) -> None:
+    await team.mara.remember(OVEN, space="Kitchen")
+    async with Pgengram(database_url=team.database.url, embedder="none:") as store:
+        kitchen = store.namespace("ben").in_space("Kitchen")
+        await kitchen.add("Flour is on the top shelf.")
+        [hit] = (await kitchen.search("oven")).results
+        assert (hit["content"], hit["author"]) == (OVEN, "Mara")
+        assert (await store.namespace("ben").search("oven")).results == []
+        with pytest.raises(NotFound):
+            await store.namespace("dora").in_space("Kitchen").search("oven")
+        with pytest.raises(NotAllowed):
+            await store.namespace("cleo").in_space("Kitchen").add("Buy flour.")
+
+
+async def test_a_program_that_signs_in_has_the_spaces_that_its_code_was_made_for(team: Team) -> None:
+    store = team.home.store
+    connections = Connections(store)
+    code = await connections.open_pairing("ben", may_write=True, spaces={team.kitchen.id: "read"})
+    asked = Asked(
+        client_id="c", client_name="Phone", client_host="", redirect_uri="https://example.org/", redirect_host="example.org",
+        challenge="", resource="https://memory.example.org/mcp", state=None, may_write=True,
+    )  # fmt: skip
+    async with connections.login() as connection:
+        await connections.answering(connection, "a" * 32, asked)
+        assert await connections.allow(connection, "a" * 32, asked, code, may_write=True)
+
+    assert team.database.as_login("SELECT spaces FROM oauth_grants") == [({str(team.kitchen.id): "read"},)]

@@ -14,6 +14,7 @@ from pgengram.service.calls.arguments import Arguments
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
+from pgengram.service.spaces.access import Spaces, managers_of
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
@@ -39,6 +40,21 @@ class Served:
             toolsets = (self.manager, Graph(self.manager), Maintenance(self.manager))
             self._tools = {one.name: Arguments(one, liberal=False) for each in toolsets for one in tools_of(each)}
         return await self._tools[tool].read(given).run()
+
+    @asynccontextmanager
+    async def in_space(self, name: str) -> AsyncIterator[Served]:
+        """Yield what the person of this namespace shares in a space; without a name this namespace itself.
+
+        Raises:
+            NotFound: the person is in no such space.
+        """
+        if not name:
+            yield self
+            return
+        await self.manager.ready(embeds=False)
+        spaces = Spaces(managers_of(self.manager), None)
+        async with spaces.manager(await spaces.named(name)) as shared:
+            yield Served(shared)
 
     async def close(self) -> None:
         """Write what waits to be written, and end the background work."""
@@ -68,7 +84,7 @@ class Engine:
         self._idle = asyncio.Event()
 
     @asynccontextmanager
-    async def serving(self, namespace: str, timeout_s: float | None = None) -> AsyncIterator[Served]:
+    async def serving(self, namespace: str, timeout_s: float | None = None, space: str = "") -> AsyncIterator[Served]:
         """Keep what serves a namespace for as long as a block lasts, which may take `timeout_s` seconds.
 
         Raises:
@@ -78,7 +94,11 @@ class Engine:
         self._require_usable()
         self._calls += 1
         try:
-            async with asyncio.timeout(timeout_s) as limit, self._namespaces.of(namespace) as served:
+            async with (
+                asyncio.timeout(timeout_s) as limit,
+                self._namespaces.of(namespace) as personal,
+                personal.in_space(space) as served,
+            ):
                 yield served
         except TimeoutError as error:
             if not limit.expired():

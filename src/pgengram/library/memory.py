@@ -63,18 +63,27 @@ class Memory:
         made = replace(settings or Settings.from_environment(), **chosen)
         self._set(Engine(made, pool_limits(pool_size, connect_timeout_s)), made.namespace, timeout_s, owns=True)
 
-    def _set(self, engine: Engine, namespace: str, timeout_s: float | None, *, owns: bool) -> Self:
+    def _set(self, engine: Engine, namespace: str, timeout_s: float | None, *, owns: bool, space: str = "") -> Self:
         self._engine, self.namespace, self._timeout_s, self._owns = engine, namespace, timeout_s, owns
+        self.space = space
         return self
 
     @classmethod
-    def _of(cls, engine: Engine, namespace: str, timeout_s: float | None) -> Self:
+    def _of(cls, engine: Engine, namespace: str, timeout_s: float | None, space: str = "") -> Self:
         """Return the memories of a namespace in a store that somebody else opens and closes."""
-        return cls.__new__(cls)._set(engine, namespace, timeout_s, owns=False)
+        return cls.__new__(cls)._set(engine, namespace, timeout_s, owns=False, space=space)
 
     def with_timeout(self, timeout_s: float | None) -> Self:
         """Return the same memories for calls that may take another time: `memory.with_timeout(2).search("tea")`."""
-        return self._of(self._engine, self.namespace, timeout_s)
+        return self._of(self._engine, self.namespace, timeout_s, self.space)
+
+    def in_space(self, name: str) -> Self:
+        """Return what the person of this namespace shares with others in a space: `memory.in_space("Kitchen").search("oven")`.
+
+        Its calls raise `NotFound` if there is no such space or the person isn't in it, and `NotAllowed` for what their
+        role doesn't let them do. Hits and memories say who stored them (`author`).
+        """
+        return self._of(self._engine, self.namespace, self._timeout_s, name)
 
     async def __aenter__(self) -> Self:
         await self._engine.open()
@@ -94,7 +103,7 @@ class Memory:
 
     async def _call(self, tool: str, **arguments: Any) -> Any:
         """Call a tool as an assistant does, with arguments that mean what they say."""
-        async with self._engine.serving(self.namespace, self._timeout_s) as served:
+        async with self._engine.serving(self.namespace, self._timeout_s, self.space) as served:
             return await served.call(tool, _with_moments(arguments))
 
     # -- writing ---------------------------------------------------------------------------------------------------
@@ -184,7 +193,7 @@ class Memory:
     @checked_method
     async def erase(self, *ids: str) -> int:
         """Permanently erase memories without a confirmation, and return how many there were."""
-        async with self._engine.serving(self.namespace, self._timeout_s) as served:
+        async with self._engine.serving(self.namespace, self._timeout_s, self.space) as served:
             return await served.manager.erase(ids)
 
     @checked_method
@@ -195,7 +204,7 @@ class Memory:
             source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system it was imported
                 from.
         """
-        async with self._engine.serving(self.namespace, self._timeout_s) as served:
+        async with self._engine.serving(self.namespace, self._timeout_s, self.space) as served:
             return await served.manager.erase_source(source)
 
     @checked_method

@@ -96,6 +96,7 @@ class Hit(MemoryShown, total=False):
     why: Why
     truncated: bool
     unlikely: bool
+    author: str
 
 
 class NearDuplicate(TypedDict, total=False):

@@ -280,6 +280,15 @@ def _target_node(status: Status, node: tuple[str, int] | None) -> Node | None:
     raise InvalidInput(f"No machine {node[0]}:{node[1]} takes shards.", f"Use one of {places}.")
 
 
+# A policy of a table that is spread out may not ask a query, and there are no spaces there.
+OF_NAMESPACE: Final = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
+PLAIN_POLICIES: Final = (
+    "DROP POLICY IF EXISTS removing ON {}",
+    "DROP POLICY IF EXISTS one_namespace ON {}",
+    f"CREATE POLICY one_namespace ON {{}} USING ({OF_NAMESPACE}) WITH CHECK ({OF_NAMESPACE})",
+)
+
+
 async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shards: int) -> None:
     """Put every table in its place that is not there yet, inside the caller's transaction."""
     new_owned, new_lookups = await _not_in_place(connection)
@@ -290,6 +299,9 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
     await connection.execute(sql.SQL("SET LOCAL citus.shard_count = {}").format(sql.Literal(shards)))
     for statement in FOR_PEOPLE:
         await connection.execute(statement)
+    for name in new_owned:
+        for policy in PLAIN_POLICIES:
+            await connection.execute(sql.SQL(policy).format(sql.Identifier(name)))
     if "memory_vectors" in new_owned:
         await _drop_vector_indexes(connection)
     async with _without_foreign_keys(connection, new_owned):

@@ -172,18 +172,14 @@ END $do$
 )
 
 
-def row_level_security(table: str, *, once: bool = True) -> list[str]:
+def row_level_security(table: str) -> list[str]:
     """Return what makes row-level security also bind the table's owner; nothing is visible while no namespace is set,
     nor in a space that the person who asks is not in.
 
     Whoever may only read a space gets an error for each row that they would add or change, and removes none; of the
-    memories of others only an admin removes any.
-
-    Args:
-        table: with rows of namespaces.
-        once: whether the right is asked for once for each statement; Citus takes no query in a policy.
+    memories of others only an admin removes any. The right is asked for once for each statement.
     """
-    read, write, admin = ((f"(SELECT pgengram_may('{w}'))" if once else f"pgengram_may('{w}')") for w in ROLES)
+    read, write, admin = (f"(SELECT pgengram_may('{wanted}'))" for wanted in ROLES)
     removes = f"namespace_id = {write}"
     if table == "memories":
         me = "nullif(current_setting('pgengram.person_id', true), '')::integer"
