@@ -44,6 +44,12 @@ PLACES = ["attic", "garden", "cellar", "harbour", "office", "kitchen", "station"
 PEOPLE = ["mara", "ben", "cleo", "dora", "emil", "fay", "gus", "hana"]
 SPACE = "Workshop"
 BATCH = 200
+VERSION = "2026-07-28"
+ENVELOPE = {
+    "io.modelcontextprotocol/protocolVersion": VERSION,
+    "io.modelcontextprotocol/clientInfo": {"name": "load", "version": "1"},
+    "io.modelcontextprotocol/clientCapabilities": {},
+}
 
 
 def text(dice: random.Random, word: str = "") -> str:
@@ -105,6 +111,7 @@ class Member:
     calls: int = 0
     unanswered: int = 0
     foreign: list[str] = field(default_factory=list)
+    refused: set[str] = field(default_factory=set)
 
     @property
     def word(self) -> str:
@@ -117,12 +124,14 @@ class Member:
             "jsonrpc": "2.0",
             "id": self.calls,
             "method": "tools/call",
-            "params": {"name": tool, "arguments": given},
+            "params": {"name": tool, "arguments": given, "_meta": ENVELOPE},
         }
         headers = {
             "authorization": f"Bearer {self.token}",
             "accept": "application/json, text/event-stream",
-            "mcp-protocol-version": "2025-06-18",
+            "mcp-protocol-version": VERSION,
+            "mcp-method": "tools/call",
+            "mcp-name": tool,
         }
         try:
             answer = await self.client.post(dice.choice(servers), json=body, headers=headers)
@@ -136,6 +145,7 @@ class Member:
         kind = answer.headers.get("content-type", "")
         if answer.status_code != 200 or "json" not in kind or "result" not in answer.json():
             self.unanswered += 1
+            self.refused.add(shown[:200])
             return None
         result = answer.json()["result"]
         return None if result.get("isError") else result.get("structuredContent")
@@ -222,11 +232,12 @@ async def load(folder: Path, server: EmbeddedPostgres, minutes: float) -> bool:
         "unanswered": sum(one.unanswered for one in members),
         "stored": sum(len(one.own) + len(one.shared) for one in members),
         "stored_by_those_who_may_not": sum(len(one.shared) for one in members if one.role in (None, Role.READ)),
+        "refused": [*{text for one in members for text in one.refused}][:3],
         "lost": missing,
         "foreign": [shown for one in members for shown in one.foreign][:10],
     }
     print(json.dumps(told, indent=2))
-    return not (missing or told["foreign"] or told["stored_by_those_who_may_not"])
+    return bool(told["stored"]) and not (missing or told["foreign"] or told["stored_by_those_who_may_not"])
 
 
 async def lost(members: list[Member], addresses: list[str]) -> int:
