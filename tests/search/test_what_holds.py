@@ -196,11 +196,13 @@ async def test_a_label_is_replaced_like_a_sentence(client: Client, db: Database,
         ("The landlord is Mr Ferrante.", "From now on a Ms Okafor owns the house and collects the rent.", "Who is the landlord?"),
     ],
 )  # fmt: skip
+@pytest.mark.parametrize("beside", [[], ["The boat lies in the harbour."]], ids=["alone", "beside another"])
 async def test_a_correction_in_other_words_stands_before_or_is_named_beside_what_it_corrects(
-    client: Client, old: str, correction: str, question: str
+    client: Client, old: str, correction: str, question: str, beside: list[str]
 ) -> None:
     first = await remember(client, old, occurred_at="2026-08-01")
-    await remember(client, "The boat lies in the harbour.", occurred_at="2026-08-02")
+    for content in beside:
+        await remember(client, content, occurred_at="2026-08-02")
     newer = await remember(client, correction, occurred_at="2026-10-01")
 
     hit = (await hits(client, question))[0]

@@ -24,11 +24,12 @@ from pgengram.text.similarity.differences import counts_otherwise, tokens, witho
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
-HALF: Final = 0.5  # of the words of what was wanted, that an event says again
+ALONE_AS_HITS: Final = 0.3  # the same of hits, where a wrong one only stands lower
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
 HINTED: Final = 0.3  # asking whoever stores the newer one: of five such questions four are about what no longer holds
 BEFORE: Final = 0.15  # standing before the older one
 EVEN: Final = 0.5  # more likely than not
+HALF: Final = EVEN  # of the words of what was wanted, that an event says again
 NAMED: Final = EVEN  # calling the older one so
 AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact
 MAX_REPLACED: Final = 3  # memories that a new one may change
@@ -79,12 +80,12 @@ def _may_be_comparable(newer: Statement, older: Statement) -> bool:
     return same and older.type != "episodic" and not (newer.is_turn or older.is_turn)
 
 
-def crowding(cosines: Iterable[float]) -> float:
+def crowding(cosines: Iterable[float], alone: float = ALONE) -> float:
     """Return how near the nearest others are to a memory, by their cosines: of a subject that much is told of,
     memories are near to each other without being about the same.
     """
     nearest = nlargest(OTHERS, cosines)
-    return (sum(nearest) + ALONE * (OTHERS - len(nearest))) / OTHERS
+    return (sum(nearest) + alone * (OTHERS - len(nearest))) / OTHERS
 
 
 def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) -> float:
