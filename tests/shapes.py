@@ -51,6 +51,9 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
             "tests/store/test_another_time_zone.py",
         ),
         "a session is set, which a pooler would give to others": ("tests/store/test_sql_for_people.py",),
+        "a backup through a pooler is refused, as tests/faults shows": (
+            "tests/maintenance/test_index_life_cycle.py::test_a_restored_store_of_thousands_has_its_index_at_once_and_searches_answer_as_before",
+        ),
         "memory for building an index cannot be asked for through a pooler": (
             "tests/maintenance/test_index_life_cycle.py::test_an_index_that_would_need_more_memory_than_allowed_is_built_with_fewer_lists",
         ),
