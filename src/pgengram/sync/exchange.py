@@ -323,7 +323,7 @@ class _Run:
     async def _write_some(self, device: str, name: str) -> bool:
         """Write a file of what was changed; return whether there may be more."""
         async with self._transaction() as tx:
-            changed = _of_one_file(await state.changed(tx, WRITTEN_AT_ONCE))
+            changed = await state.changed(tx, WRITTEN_AT_ONCE, TURNS_AT_ONCE)
             if not changed:
                 return False
             records = await self._written(tx, changed)
@@ -395,12 +395,6 @@ async def _alone(core: Core) -> AsyncIterator[Transaction]:
     async with core.store.transaction() as tx:
         await state.lock(tx)
         yield tx
-
-
-def _of_one_file(changed: Sequence[Row]) -> Sequence[Row]:
-    """Return as many changes as one file may have; turns come last, in files of their own."""
-    others = [row for row in changed if row["kind"] != state.TURN]
-    return others or changed[:TURNS_AT_ONCE]
 
 
 def _own(file: File) -> dict[str, Any]:

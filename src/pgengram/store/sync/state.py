@@ -290,9 +290,13 @@ async def lock(tx: Transaction) -> None:
 # -- what was changed, and what is known -------------------------------------------------------------------------------
 
 
-async def changed(tx: Transaction, limit: int) -> list[Row]:
-    """Return what was changed and is not written down: `kind`, `key`, `at`, and whether it was only used (`uses`)."""
-    return await tx.rows(CHANGED, {"limit": limit, "uses_every_s": USES_EVERY_S})
+async def changed(tx: Transaction, limit: int, turns: int) -> list[Row]:
+    """Return what was changed and is not written down: `kind`, `key`, `at`, and whether it was only used (`uses`).
+
+    So many at most, and when nothing else is left so many `turns`, which may be much longer.
+    """
+    rows = await tx.rows(CHANGED, {"limit": limit, "uses_every_s": USES_EVERY_S})
+    return [row for row in rows if row["kind"] != TURN] or rows[:turns]
 
 
 async def is_changed(tx: Transaction) -> bool:
