@@ -12,7 +12,10 @@ from machines import DAY_US, Machine, all_have_all, carry, differences
 
 from helpers import Database, database_of
 from pgengram.errors import Conflict, InvalidInput, NotReady
+from pgengram.service.spaces.access import SpaceManagers
+from pgengram.store.connection.begin import Member
 from pgengram.store.maintenance import namespaces
+from pgengram.store.spaces import membership, persons
 from pgengram.sync import devices, files
 from pgengram.sync.keys import Key
 from pgengram.transfer import import_from
@@ -364,3 +367,13 @@ async def test_a_damaged_file_of_ours_that_comes_back_stops_no_exchange(both: Bo
     carry(both)
     await desktop.syncs()
     assert len(await desktop.texts()) == 61
+
+
+async def test_a_space_that_people_share_is_exchanged_by_its_server_alone(both: Both, tmp_path: Path) -> None:
+    laptop, _ = both
+    store = laptop.memories.store
+    mara = await persons.add(store, "mara", laptop.namespace)
+    space = await membership.create(store, "Kitchen", mara)
+    async with SpaceManagers(laptop.memories).of(space.id, Member(mara.id)) as kitchen:
+        with pytest.raises(InvalidInput, match="share"):
+            await devices.begin(kitchen, str(tmp_path), None, "laptop")

@@ -14,7 +14,7 @@ from typing import Any, Final
 from pgengram import fields as f
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.service.core import Core
-from pgengram.store.connection.begin import UPKEEP
+from pgengram.store.connection.begin import FIRST_SPACE, UPKEEP
 from pgengram.store.connection.database import Database
 from pgengram.store.sync import state
 from pgengram.store.sync.state import DEVICE
@@ -90,6 +90,11 @@ async def begin(core: Core, address: str, key: Key | None, name: str = "", token
     )
     await asyncio.to_thread(_reach, exchanged_folder(given, core.settings.data_path), given, joins=joins)
     async with core.store.transaction() as tx:
+        if tx.namespace_id >= FIRST_SPACE:
+            raise InvalidInput(
+                "What people share is not exchanged between machines.",
+                "Connect your machines to the server of the space.",
+            )
         if tx.distributed:
             raise InvalidInput("A store on a cluster is not synchronised.", "Connect your machines to the cluster.")
         if await state.settings(tx):
