@@ -46,6 +46,8 @@ async def test_the_owners_phone_signs_in_shows_changes_and_is_signed_out_by_its_
 
     erased = await phone.send("/selection", action="erase", **{f"id:{id_}": "on"})
     assert (erased.status_code, "can&#39;t be restored" in erased.text) == (403, True)
+    planned = await phone.send("/review/preview", step=f'{{"action": "erase", "ids": ["{id_}"]}}')
+    assert planned.status_code == 422
     for path in (f"/memory/{id_}", "/trash"):
         assert 'value="erase"' not in await phone.shows(path)
 

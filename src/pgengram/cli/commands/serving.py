@@ -58,7 +58,8 @@ Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exi
 SignInHere = Annotated[
     bool,
     typer.Option(
-        "--sign-in", help="Let Claude, ChatGPT and other programs sign in here, with your yes to each; needs --url."
+        "--sign-in",
+        help="Let Claude, ChatGPT, other programs and your phone sign in here, with your yes to each; needs --url.",
     ),
 ]
 NoRegister = Annotated[
