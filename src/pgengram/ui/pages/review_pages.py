@@ -148,7 +148,7 @@ class ReviewPages(PageApplication):
         if erases and self.origin:
             raise Shut(
                 "What can't be restored is done on the computer where pgengram runs.",
-                "Forget memories here: that can be undone, and they are in no search.",
+                "Forget memories here: they don't appear in searches, and can be restored.",
             )
         back = _back(request, "/trash" if erases else "/")
         return self._preview(await self.views.changes.preview(plan, erases=erases), back)
