@@ -222,6 +222,7 @@ def clients() -> Iterator[str]:
         "`pgengram` (`which pgengram`, on Windows `where pgengram`; in JSON write each backslash twice). Settings go into the entry's "
         'variables, for example `"env": {"PGENGRAM_NAMESPACE": "work"}`.'
     )
+    first: dict[str, str] = {}
     for client in c.CLIENTS.values():
         yield f"## {client.title}"
         yield f"`pgengram connect {client.name}`"
@@ -235,8 +236,13 @@ def clients() -> Iterator[str]:
             lines.append(f"- If `{client.instead}` exists instead, that file is used.")
         if client.shared:
             lines.append(f"- One project: `{client.shared}` (`--folder`)")
+        snippet = config_edits.snippet(client, c.NAME, {"command": "/absolute/path/to/pgengram"})
+        block = f"```{client.form}\n{snippet}\n```"
+        if block in first:
+            lines.append(f"- Block: that of {first[block]}.")
         yield "\n".join([*lines, f"- Then: {client.then}"])
-        yield f"```{client.form}\n{config_edits.snippet(client, c.NAME, {'command': '/absolute/path/to/pgengram'})}\n```"
+        if first.setdefault(block, client.title) == client.title:
+            yield block
 
 
 # -- settings, errors, resources, library ------------------------------------------------------------------------------
