@@ -43,7 +43,9 @@ TRY: Final = (
 KEEPING: Final = ("all", "recall")  # what hooks do
 ClientName = Annotated[
     str,
-    typer.Argument(metavar="CLIENT", help=f"{LISTED}; or `all`.", autocompletion=completing([*c.CLIENTS, "all"])),
+    typer.Argument(
+        metavar="CLIENT", help="As in `pgengram connect`; or `all`.", autocompletion=completing([*c.CLIENTS, "all"])
+    ),
 ]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
