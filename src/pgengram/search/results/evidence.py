@@ -130,7 +130,7 @@ def add_probabilities(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[
 
 
 def _last_ahead(asked: Asked, hits: Sequence[Hit]) -> int:
-    """Return behind how many hits nothing more happens in a time ahead that is asked for; being stored is not enough."""
+    """Return behind how many hits nothing more happens in a time ahead that is asked for."""
     if (today := asked.parsed.ahead) is None:
         return 0
     then = [hit.match is not None and hit.match.why.get("period") == 1 and (hit.occurred_at or today) >= today
