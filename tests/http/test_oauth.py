@@ -17,10 +17,14 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from http_server import HttpServer, client_of, modern, serving_http
 
-from helpers import PATIENCE_S, Database, call, remember
+from helpers import PATIENCE_S, Database, call, refused, remember
 from listener import Reply, listening
 from pgengram.errors import InvalidInput
 from pgengram.mcp.http.oauth import Issuer, Trust
+from pgengram.settings import Settings
+from pgengram.store.connection.database import Role
+from pgengram.store.spaces import membership, persons
+from pgengram.store.store import Store
 
 RESOURCE = "https://memory.example.org/mcp"
 
@@ -176,6 +180,30 @@ def test_scopes_decide_what_a_token_may_do(web: HttpServer, issuer: FakeIssuer) 
     for refusal in (nothing, writes):  # a client asks for exactly what it is told of
         assert 'error="insufficient_scope", scope="memory:read memory:write"' in refusal.headers["www-authenticate"]
     assert asked(web, reader).status_code == 200
+
+
+async def test_scopes_name_the_shared_spaces_that_a_person_of_the_issuer_may_use(
+    web: HttpServer, web_database: Database, issuer: FakeIssuer
+) -> None:
+    store = Store(Settings(database_url=web_database.url, embedder="none:"))
+    await store.open()
+    rosa, otto = [await persons.add(store, name, f"oauth:{name.lower()}") for name in ("Rosa", "Otto")]
+    yard = await membership.create(store, "Yard", rosa)
+    await membership.put(store, yard.id, otto, Role.WRITE, by=rosa)
+    await store.close()
+    scope = "memory:read memory:write space:Yard"
+    own, reads = signed(issuer, sub="otto"), signed(issuer, sub="otto", scope=f"{scope}:read")
+
+    async with client_of(web, signed(issuer, sub="rosa", scope=scope)) as client:
+        await call(client, "create_memory", content="The gate of the yard sticks.", space="Yard")
+    async with client_of(web, reads) as client:
+        [hit] = (await call(client, "search_memories", query="gate"))["results"]
+        assert (hit["space"], hit["author"]) == ("Yard", "Rosa")
+        assert (await refused(client, "create_memory", content="Oil it.", space="Yard"))["code"] == "NOT_ALLOWED"
+    async with client_of(web, own) as client:
+        assert (await call(client, "search_memories", query="gate"))["results"] == []
+    async with client_of(web, signed(issuer, sub="nobody", scope=scope)) as client:
+        assert (await refused(client, "search_memories", query="gate", space="Yard"))["code"] == "NOT_FOUND"
 
 
 def test_a_client_finds_the_issuer_from_the_refusal(web: HttpServer, issuer: FakeIssuer) -> None:

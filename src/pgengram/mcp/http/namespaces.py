@@ -51,7 +51,7 @@ class Grant:
     key: tells clients apart; the same for every request of one client.
     name: what the history calls it; None where only the client's own word says who it is.
     toolsets: groups of tools that it is shown besides those of the settings.
-    spaces: the keys of the shared spaces that it may use, with what it may do there.
+    spaces: the keys or names of the shared spaces that it may use, with what it may do there.
     position: where the primary's log ended when the request came; None when nobody asked.
     """
 
@@ -60,7 +60,7 @@ class Grant:
     namespace: str
     writes: bool
     toolsets: frozenset[str] = frozenset()
-    spaces: frozenset[tuple[int, Right]] = frozenset()
+    spaces: frozenset[tuple[int | str, Right]] = frozenset()
     position: str | None = None
 
 
@@ -114,7 +114,7 @@ class NamespaceServer:
 
     @cache  # noqa: B019 - as many as there are sorts of grants, for as long as the namespace is served
     def server(
-        self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int, Right]] = frozenset()
+        self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int | str, Right]] = frozenset()
     ) -> Server[Any]:
         """Return a server with every tool, or only those that change nothing; with further groups of tools, and with
         shared spaces.
@@ -135,7 +135,7 @@ class NamespaceServer:
         )
         return build_server(registry, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
 
-    def _spaces(self, *, writes: bool, allowed: dict[int, Right]) -> Spaces | None:
+    def _spaces(self, *, writes: bool, allowed: dict[int | str, Right]) -> Spaces | None:
         if self.manager.settings.compat:
             return None
         return Spaces(managers_of(self.manager), allowed, writes=writes)

@@ -6,7 +6,7 @@ import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import NoSuchSpace
 from pgengram.runtime.context import AUTHORS
@@ -44,7 +44,9 @@ class SpaceManagers:
         """Return a new manager of a space, by its key, as a member sees it; whoever asked closes it."""
         space_id, member = which
         store = SpaceStore(self.home.store, self.home.settings, space_id, member)
-        return type(self.home)(self.home.settings, self.home, store=store)
+        manager = type(self.home)(self.home.settings, self.home, store=store)
+        manager.working.notice()
+        return manager
 
     @asynccontextmanager
     async def of(self, space_id: int, member: Member) -> AsyncIterator[MemoryManager]:
@@ -120,9 +122,7 @@ class Spaces:
         writes: whether the client may write at all.
     """
 
-    def __init__(
-        self, managers: SpaceManagers, allowed: Mapping[int, Right] | Mapping[str, Right] | None, *, writes: bool = True
-    ) -> None:
+    def __init__(self, managers: SpaceManagers, allowed: Mapping[Any, Right] | None, *, writes: bool = True) -> None:
         self._managers = managers
         self._allowed = (
             None
