@@ -261,6 +261,11 @@ FEATURES: dict[int, Feature] = {
         (),
         "Automatic. Calls without arguments work too.",
     ),
+    46: Feature(
+        "Spaces that several people share",
+        (),
+        "`pgengram person`, `pgengram space`; every tool takes `space`, `share_memories` copies after a person's yes.",
+    ),
 }
 
 

@@ -24,6 +24,9 @@ from pgengram.library import results
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
 from pgengram.service.manager import MemoryManager
+from pgengram.service.spaces.access import SpaceManagers, Spaces
+from pgengram.service.spaces.sharing import Sharing
+from pgengram.service.tools import tools_of
 from pgengram.settings import PREFIX, TOOLSETS, Settings
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
@@ -84,6 +87,13 @@ def effects(binding: ToolBinding) -> str:
     )
 
 
+SPACES = "With shared spaces"
+OF_SPACES = (
+    "Where a client may use [shared spaces](../how-to/share-with-a-team.md), all of these take `space`, and there are "
+    "[two more](#with-shared-spaces)."
+)
+
+
 def overview() -> Iterator[str]:
     """Yield a row for each toolset: the tools in it."""
     for group in TOOLSETS:
@@ -114,8 +124,11 @@ def tools() -> Iterator[str]:
     yield f"The toolsets {', '.join(f'`{one}`' for one in TOOLSETS if one in Settings().toolset_names)} are listed by default; `PGENGRAM_TOOLSETS` names others."
     yield f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
     yield "\n".join(["| toolset | tools |", "| --- | --- |", *overview()])
-    for group, bindings in bound.items():
-        yield f"## Toolset `{group}`"
+    yield OF_SPACES
+    home = MemoryManager(Settings(embedder="none:"))
+    sharing = [ToolBinding(tool) for tool in tools_of(Sharing(Spaces(SpaceManagers(home), None)))]
+    for title, bindings in [*((f"Toolset `{group}`", found) for group, found in bound.items()), (SPACES, sharing)]:
+        yield f"## {title}"
         for binding in bindings:
             yield f"### `{binding.tool.name}`"
             yield paragraphs(inspect.getdoc(binding.tool.method) or "")

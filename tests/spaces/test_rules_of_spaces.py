@@ -19,6 +19,7 @@ OVEN = "The oven in the shared kitchen runs ten degrees hot."
 KEY = "Mara keeps the spare key under the blue pot."
 
 
+@pytest.mark.shows(46)
 async def test_personal_is_the_default_of_every_write(team: Team) -> None:
     await team.mara.remember(KEY)
     await team.mara.remember(OVEN, space="Kitchen")
@@ -121,6 +122,7 @@ async def test_a_hit_names_its_space_and_author_and_ones_own_comes_before_a_copy
     assert await team.ben.found("oven cat", space="personal") == [OVEN]
 
 
+@pytest.mark.shows(46)
 async def test_sharing_copies_what_a_person_saw_and_the_copy_does_not_lead_back(team: Team) -> None:
     id_ = await team.mara.remember(KEY, user="Mara", speaker="Mara", project="home", source="diary")
     person = PersonWhoAnswers()
