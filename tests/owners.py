@@ -44,6 +44,16 @@ def a_login(postgres: str, *words: str) -> Iterator[str]:
             admin.execute(f"DROP ROLE {name}")
 
 
+@contextmanager
+def alone_with_roles(postgres: str) -> Iterator[None]:
+    """Keep tests of other workers, which do the same, from granting roles meanwhile: all databases of a server share
+    them.
+    """
+    with psycopg.connect(postgres, autocommit=True) as admin:
+        admin.execute("SELECT pg_advisory_lock(hashtext('roles of tests'))")
+        yield
+
+
 def as_user(url: str, login: str) -> str:
     """Return `url` with another login in it."""
     return make_conninfo(url, user=login, password=PASSWORD)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from psycopg.conninfo import make_conninfo
 
 from helpers import connected, found, remember
 from machine import answered, pgengram
-from owners import Owned, owned
+from owners import Owned, alone_with_roles, owned
 from pgengram.store.schema import migrate
 
 # Everything that a migration could leave in a database, whoever owns it.
@@ -25,6 +26,12 @@ FOREIGN_VERSION = (
 )
 OWN = "CREATE SCHEMA {login} AUTHORIZATION {login}"
 ELSEWHERE = "CREATE SCHEMA extensions; CREATE EXTENSION vector SCHEMA extensions"
+
+
+@pytest.fixture(autouse=True)
+def no_other_grants(postgres: str) -> Iterator[None]:
+    with alone_with_roles(postgres):
+        yield
 
 
 async def expect_a_working_store(made: Owned, url: str) -> None:

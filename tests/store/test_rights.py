@@ -8,7 +8,7 @@ import psycopg
 import pytest
 
 from helpers import Database, connected, found, remember
-from owners import Owned, a_login, as_user, owned
+from owners import Owned, a_login, alone_with_roles, as_user, owned
 from pgengram.store.schema import migrate
 from pgengram.store.schema.rights import VERSION_TABLE
 from pgengram.store.schema.tables import metadata
@@ -33,6 +33,12 @@ WITH made AS (
 SELECT DISTINCT a.grantee::regrole::text FROM made m, aclexplode(m.acl) a
 WHERE a.grantee <> m.owner AND NOT EXISTS (SELECT FROM pg_depend d WHERE d.objid = m.oid AND d.deptype = 'e')
 """
+
+
+@pytest.fixture(autouse=True)
+def no_other_grants(postgres: str) -> Iterator[None]:
+    with alone_with_roles(postgres):
+        yield
 
 
 @pytest.fixture
