@@ -37,11 +37,6 @@ SHORT = {"type", "description", "default", "anyOf", "items", "enum", "title", "c
 BOUNDS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"))
 
 
-def cell(text: object) -> str:
-    """Return a text as it stands in one cell of a Markdown table."""
-    return " ".join(str(text).split()).replace("|", "\\|")
-
-
 # -- tools -------------------------------------------------------------------------------------------------------------
 
 
@@ -286,7 +281,7 @@ def settings() -> Iterator[str]:
 def failures() -> Iterator[str]:
     yield (
         "A tool that can't do what it is asked returns `ok: false` and an `error` with `code`, `message` and `hint`: what is wrong, "
-        "and what to do next. None of them quotes what was sent or stored. The command line says the same with options and commands instead of arguments and tools, and exits with 2 for "
+        "and what to do next. Each code and exception of Python is below. None of them quotes what was sent or stored. The command line says the same with options and commands instead of arguments and tools, and exits with 2 for "
         "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`."
     )
     rows = []
@@ -294,8 +289,8 @@ def failures() -> Iterator[str]:
         if isinstance(one, type) and issubclass(one, errors.PgengramError) and one is not errors.PgengramError:
             code = "the item's own" if one is errors.ItemRefused else f"`{one.code}`"
             doc = (inspect.getdoc(one) or "").splitlines()[0]
-            rows.append(f"| {code} | `{name}` | {cell(doc)} | {cell(one.default_hint)} |")
-    yield "\n".join(["| code | in Python | meaning | usual hint |", "| --- | --- | --- | --- |", *rows])
+            rows.append(f"- {code}, `{name}`: {doc}")
+    yield "\n".join(rows)
     yield (
         "Protocol errors follow the specification: frames that aren't JSON-RPC messages, unknown tools and methods "
         "and missing resources are JSON-RPC errors; over HTTP, a refused request gets a status and a sentence."
