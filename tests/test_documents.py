@@ -61,6 +61,7 @@ def check_ours(words: list[str]) -> None:
     """Have the command line's own parser read what stands after `pgengram`."""
     shown = typer.main.get_command(app)
     path = ["pgengram"]
+    words = words[2:] if words[:1] == ["--space"] else words  # it stands before any command
     while words and hasattr(shown, "commands") and not words[0].startswith("-"):
         assert words[0] in shown.commands, f"there is no {' '.join([*path, words[0]])}"
         shown = shown.commands[words[0]]
