@@ -45,7 +45,8 @@ class Settings:
     namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
     spaces: str = _setting(
         "",
-        "Shared spaces that the assistant may use, comma-separated; `NAME:read` for one that it may only read. Empty: none.",
+        "Shared spaces that the assistant may use, comma-separated; `NAME:read` for one that it may only read. "
+        "Empty: none.",
     )
     project: str = _setting(
         "", "Project being worked on, or `off` for none. Empty: the one of the folder where the assistant works."

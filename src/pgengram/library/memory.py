@@ -78,7 +78,8 @@ class Memory:
         return self._of(self._engine, self.namespace, timeout_s, self.space)
 
     def in_space(self, name: str) -> Self:
-        """Return what the person of this namespace shares with others in a space: `memory.in_space("Kitchen").search("oven")`.
+        """Return what the person of this namespace shares with others in a space:
+        `memory.in_space("Kitchen").search("oven")`.
 
         Its calls raise `NotFound` if there is no such space or the person isn't in it, and `NotAllowed` for what their
         role doesn't let them do. Hits and memories say who stored them (`author`).

@@ -107,7 +107,7 @@ def times(question: str, now: datetime) -> list[TimeRead]:
 
 
 def periods_meant(one: TimeRead, now: datetime) -> list[Period]:
-    """Return the period, and where it has no year, such as "December", that of next year if it is soon, as plans are."""
+    """Return the period, and of one without a year, such as "December", that of next year if it is soon."""
     period, days = one.period, [(at.month, at.day) for at in (one.period.start, one.period.end)]
     if period.sure or one.relative or (2, 29) in days or period.end == LAST_MOMENT or period.start == FIRST_MOMENT:
         return [period]

@@ -153,8 +153,9 @@ FROM conversations c CROSS JOIN LATERAL (
 WHERE c.{CHOSEN} AND t.turns > 0
 ORDER BY c.at DESC, c.client, c.conversation LIMIT %(limit)s OFFSET %(offset)s
 """
-# Of the conversation with this id, or of the latest one with this beginning if no client is given. Two texts of one turn
-# stand in an order that doesn't depend on which came first. Uses conversations_by_time and conversation_turns_pkey.
+# Of the conversation with this id, or of the latest one with this beginning if no client is given. Two texts of one
+# turn stand in an order that doesn't depend on which came first. Uses conversations_by_time and
+# conversation_turns_pkey.
 TURNS: Final = """
 WITH chosen AS (
   SELECT *, row_number() OVER (ORDER BY time, first, text COLLATE "C", number) AS place FROM (

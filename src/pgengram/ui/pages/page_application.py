@@ -62,8 +62,8 @@ SECTIONS: Final = (
         },
     ),
 )  # fmt: skip
-# What is done on the owner's machine only: what takes everything away or brings much in, and what decides who is let in.
-# (/health is the server's own over HTTP.)
+# What is done on the owner's machine only: what takes everything away or brings much in, and what decides who is let
+# in. (/health is the server's own over HTTP.)
 HERE_ONLY: Final = (
     "/enter", "/identity", "/sign-ins", "/namespaces", "/import", "/export", "/tokens", "/settings", "/health",
     "/conversations/erase",
@@ -126,7 +126,8 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "may_erase": not self.origin, "KEYS": KEYS, "guides": markup.TITLES,
+            "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "may_erase": not self.origin,
+            "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": differences.word_changes,
             "query": urlencode,
