@@ -50,7 +50,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         light_extra=foreign_stems(sought, light) + _light_characters(characters, may_find_nothing),
         names=[_as_speaker(word) for word in asked],
         extra=characters + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
-        periods=[period for one in found for period in periods_meant(one, now)],
+        periods=[one.period for one in found],
         utc_offset=_offset(now),
         wants_time=asks_for_time(text),
         ahead=_ahead([one.period for one in found], now),
