@@ -47,7 +47,7 @@ def test_every_tool_argument_command_and_setting_that_is_named_exists() -> None:
 ANSWERED = {
     "ok", "error", "code", "message", "hint", "INVALID_INPUT", "SECRET_REJECTED", "created", "degraded", "hidden", "relevance",
     "half_life_days", "why", "previously_corrected", "emotional_valence", "redact", "none:", "false",
-    "memory://categories", "memory://stats", "memory://context",
+    "share_memories", "space", "memory://categories", "memory://stats", "memory://context",
 }  # fmt: skip
 
 
