@@ -332,3 +332,12 @@ async def test_unknown_and_foreign_spaces_look_the_same(team: Team) -> None:
             (await team.dora.refused(tool, **given, space=name)).replace(name, "NAME") for name in ("Kitchen", "Cellar")
         }
         assert len(texts) == 1
+
+
+async def test_a_refused_guest_can_write_once_an_admin_has_let_them_as_the_error_says(team: Team) -> None:
+    told = await team.cleo.refused("create_memory", content="Buy flour.", space="Kitchen")
+    assert "An admin of the space can let you write." in told
+
+    await membership.put(team.home.store, team.kitchen.id, team.people["cleo"], Role.WRITE, by=team.people["mara"])
+
+    assert (await team.cleo.call("create_memory", content="Buy flour.", space="Kitchen"))["created"]

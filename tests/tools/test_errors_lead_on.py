@@ -120,9 +120,15 @@ async def test_another_embedder_stores_what_one_out_of_reach_refused_as_the_erro
 
 
 OF_PROGRAMS = {"MISUSED", "TIMED_OUT"}  # met in the library only; tests/test_library.py
+OF_SPACES = {"NOT_ALLOWED"}  # met in a shared space only; tests/spaces/test_rules_of_spaces.py
 
 
 def test_every_documented_code_is_followed() -> None:
     kinds = [one for one in vars(errors).values() if isinstance(one, type) and issubclass(one, errors.PgengramError)]
 
-    assert {kind.code for kind in kinds} == {*FOLLOWED, "DATABASE_ERROR", "EMBEDDING_ERROR", UNFORESEEN} | OF_PROGRAMS
+    assert {kind.code for kind in kinds} == {
+        *FOLLOWED,
+        "DATABASE_ERROR",
+        "EMBEDDING_ERROR",
+        UNFORESEEN,
+    } | OF_PROGRAMS | OF_SPACES
