@@ -72,7 +72,7 @@ async def talk(one: Machine, chance: random.Random) -> None:
 @pytest.mark.parametrize(
     ("seed", "operations"),
     [
-        *((seed, 60) for seed in range(2)),
+        *((seed, 25) for seed in range(2)),
         *(pytest.param(seed, 2_000, marks=pytest.mark.nightly) for seed in range(2, 202)),
     ],
 )
