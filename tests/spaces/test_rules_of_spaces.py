@@ -266,6 +266,20 @@ async def test_an_erased_person_has_no_name_in_any_column_and_what_was_shared_st
             assert not [row for (row,) in rows if "ben" in row.lower()], table
 
 
+async def test_the_last_admin_of_a_space_is_not_erased_and_nothing_else_of_theirs_is(team: Team) -> None:
+    store, people = team.home.store, team.people
+    await team.mara.remember(KEY)
+    await membership.put(store, team.kitchen.id, people["ben"], Role.ADMIN, by=people["mara"])
+    yard = await membership.create(store, "Yard", people["mara"])
+    await membership.put(store, yard.id, people["cleo"], Role.WRITE, by=people["mara"])
+
+    with pytest.raises(Conflict, match="last admin"):
+        await leaving.erase_person(store, people["mara"])
+
+    assert await team.mara.found("key") == [KEY]
+    assert {one.id for one in await team.mara.spaces.listed()} == {team.kitchen.id, yard.id}
+
+
 async def test_a_deleted_space_is_gone_and_every_member_is_told_once(team: Team) -> None:
     await team.ben.remember(OVEN, space="Kitchen")
     with pytest.raises(NotAllowed):

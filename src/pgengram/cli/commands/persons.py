@@ -11,7 +11,10 @@ from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import FAILED, answer_of, command, opened_store, print_answer, print_json, say, screen
 from pgengram.service.spaces import leaving
+from pgengram.settings import Settings
+from pgengram.store.maintenance import namespaces
 from pgengram.store.spaces import membership, persons
+from pgengram.sync import devices
 from pgengram.text.moments import ago
 
 person = Commands("Manage the people who share memories.")
@@ -86,6 +89,8 @@ async def erase(
         if not yes and answer_of(lambda: typer.prompt(question, default="", show_default=False)) != known.name:
             say("Cancelled. Nothing was changed.")
             return FAILED
+        key = await namespaces.namespace_key(store.database, known.namespace)
+        await devices.erase_elsewhere(store.database, key, Settings.from_environment().data_path)
         removed = await leaving.erase_person(store, known)
     print_answer(f"{known.name} is erased.", {"erased": known.name, "removed": removed}, as_json=as_json)
     return 0

@@ -34,9 +34,12 @@ async def erase_person(store: Store, person: Person) -> dict[str, int]:
     """Erase somebody's own memories and their name everywhere; what they shared stays as a former member's.
 
     Raises:
-        Conflict: they are the last admin of a space in which others are.
+        Conflict: they are the last admin of a space in which others are; nothing was erased.
     """
     spaces = await membership.of_person(store, person)
+    for space in spaces:
+        if space.members > 1:
+            await membership.expect_another_admin(store, space.id, person)
     for space in spaces:
         if space.members == 1:
             await delete_space(store, space, person)

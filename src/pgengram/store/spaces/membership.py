@@ -262,6 +262,16 @@ async def expect_admin(store: Store, space_id: int, person: Person) -> None:
         await _expect_is_admin(connection, space_id, person)
 
 
+async def expect_another_admin(store: Store, space_id: int, person: Person) -> None:
+    """Refuse to let go of the only admin of a space.
+
+    Raises:
+        Conflict: nobody else is one.
+    """
+    async with store.as_login() as connection:
+        await _expect_an_admin(connection, space_id, without=person.id)
+
+
 @asynccontextmanager
 async def _changing(store: Store, space_id: int, by: Person | None) -> AsyncIterator[tuple[Connection, str]]:
     """Hold a space so that nobody else changes its members at the same time; give its name, too."""
