@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -129,15 +129,6 @@ class Settings:
         return frozenset(TOOLSETS) | names - {"all"} if "all" in names else names
 
     @property
-    def spaces_named(self) -> dict[str, Literal["read", "write"]]:
-        """The names in `spaces`, each with what the assistant may do there."""
-        found: dict[str, Literal["read", "write"]] = {}
-        for one in filter(None, map(str.strip, self.spaces.split(","))):
-            name, _, right = one.rpartition(":")
-            found[name if name and right == "read" else one] = "read" if name and right == "read" else "write"
-        return found
-
-    @property
     def short_answers(self) -> bool:
         """Whether answers are short; another server's tools answer as that server does."""
         return self.answers == "short" and not self.compat
@@ -162,6 +153,15 @@ class Settings:
     def data_path(self) -> Path:
         """The folder of the embedded server, absolute."""
         return Path(self.data_dir).expanduser().absolute() if self.data_dir else Path(default_data_folder())
+
+
+def spaces_named(written: Iterable[str]) -> dict[str, Literal["read", "write"]]:
+    """Return the names of shared spaces, each with what may be done there, from `NAME` and `NAME:read`."""
+    found: dict[str, Literal["read", "write"]] = {}
+    for one in filter(None, map(str.strip, written)):
+        name, _, right = one.rpartition(":")
+        found[name if name and right == "read" else one] = "read" if name and right == "read" else "write"
+    return found
 
 
 def environment_without_settings() -> dict[str, str]:

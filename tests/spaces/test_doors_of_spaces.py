@@ -125,7 +125,9 @@ async def test_a_bound_project_stays_ones_own_once_one_has_left_the_space(team: 
     assert team.database.rows("SELECT 1 FROM conversation_turns", namespace="space:Kitchen") == []
 
 
-async def test_a_guest_of_a_bound_project_keeps_nothing_in_the_space(team: Team, tmp_path: Path) -> None:
+async def test_a_guest_of_a_bound_project_keeps_the_conversation_as_their_own_and_nothing_in_the_space(
+    team: Team, tmp_path: Path
+) -> None:
     (tmp_path / ".git").mkdir()
     manager = team.cleo.spaces.home
     project = manager.projects.of(str(tmp_path))
@@ -140,6 +142,8 @@ async def test_a_guest_of_a_bound_project_keeps_nothing_in_the_space(team: Team,
 
     async with team.mara.spaces.manager(team.kitchen) as kitchen, kitchen.store.transaction() as tx:
         assert await tx.rows("SELECT 1 FROM conversation_turns") == []
+    [own] = team.database.rows("SELECT text FROM conversation_turns", namespace="cleo")
+    assert own["text"] == "Hello there."
 
 
 async def test_a_program_works_in_a_space_as_one_of_its_people(team: Team) -> None:

@@ -273,8 +273,15 @@ async def test_the_last_admin_of_a_space_is_not_erased_and_nothing_else_of_their
     yard = await membership.create(store, "Yard", people["mara"])
     await membership.put(store, yard.id, people["cleo"], Role.WRITE, by=people["mara"])
 
+    elsewhere: list[str] = []
+
+    async def erase_elsewhere() -> None:
+        elsewhere.append("erased")
+
     with pytest.raises(Conflict, match="last admin"):
-        await leaving.erase_person(store, people["mara"])
+        await leaving.erase_person(store, people["mara"], erase_elsewhere)
+
+    assert elsewhere == [], "their other machines erase nothing either"
 
     assert await team.mara.found("key") == [KEY]
     assert {one.id for one in await team.mara.spaces.listed()} == {team.kitchen.id, yard.id}

@@ -156,6 +156,20 @@ def confirm(question: str, *, yes: bool = False) -> bool:
     return False
 
 
+def typed_out(question: str, name: str) -> bool:
+    """Whether a person types the name of what is to be erased; anything else is told as a no.
+
+    Raises:
+        InvalidInput: there is no terminal to ask at.
+    """
+    import typer
+
+    if answer_of(lambda: typer.prompt(question, default="", show_default=False)) == name:
+        return True
+    say("Cancelled. Nothing was changed.")
+    return False
+
+
 def answer_of(ask: Callable[[], Answer]) -> Answer:
     """Return what a person answers; Ctrl+C ends the command at once, where the loop would wait for the answer first.
 
@@ -235,7 +249,8 @@ async def opened_manager(*, personal: bool = False) -> AsyncIterator[MemoryManag
     manager = MemoryManager(Settings.from_environment())
     try:
         if name := in_space.get():
-            async with opened_spaces(manager) as spaces, spaces.manager(await spaces.named(name)) as shared:
+            spaces = await _spaces_of(manager)
+            async with spaces.manager(await spaces.named(name)) as shared:
                 yield shared
         else:
             yield manager
@@ -249,17 +264,18 @@ def _expect_no_space() -> None:
 
 
 @asynccontextmanager
-async def opened_spaces(home: MemoryManager) -> AsyncIterator[Spaces]:
-    """Yield the spaces of the person whose memories these are, with all that the person may do there."""
-    from pgengram.service.spaces.access import SpaceManagers, Spaces
+async def opened_spaces() -> AsyncIterator[Spaces]:
+    """Yield the spaces of the person whose memories the environment names, with all that the person may do there."""
+    async with opened_manager(personal=True) as home:
+        yield await _spaces_of(home)
 
-    managers = SpaceManagers(home)
-    try:
-        with sign_of_life():
-            await home.ready(embeds=False)
-        yield Spaces(managers, None)
-    finally:
-        await managers.close()
+
+async def _spaces_of(home: MemoryManager) -> Spaces:
+    from pgengram.service.spaces.access import own_spaces
+
+    with sign_of_life():
+        await home.ready(embeds=False)
+    return own_spaces(home)
 
 
 @asynccontextmanager

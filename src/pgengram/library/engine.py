@@ -14,7 +14,7 @@ from pgengram.service.calls.arguments import Arguments
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
-from pgengram.service.spaces.access import Spaces, managers_of
+from pgengram.service.spaces.access import own_spaces
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
@@ -52,7 +52,7 @@ class Served:
             yield self
             return
         await self.manager.ready(embeds=False)
-        spaces = Spaces(managers_of(self.manager), None)
+        spaces = own_spaces(self.manager)
         async with spaces.manager(await spaces.named(name)) as shared:
             yield Served(shared)
 

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from pgengram.service.manager import MemoryManager
-    from pgengram.store.spaces.membership import Space
 
 
 BEGUN: Final = (
@@ -88,11 +87,13 @@ async def answer_event(
     begins = (client, event.conversation) in missed
     project = manager.projects.of(event.folder)
     async with space_of_project(manager, project.name if project else None) as bound:
-        made = _Answer(manager, event, asked if bound is None else replace(asked, keeps=False))
+        is_kept_there = bound is not None and bound[0].role > Role.READ
+        made = _Answer(manager, event, replace(asked, keeps=asked.keeps and not is_kept_there))
         text = await made.text(begins=begins)
         if bound is not None:
             space, shared = bound
-            beside = await _Answer(shared, event, asked, project).text_of_space(space, begins=begins)
+            there = _Answer(shared, event, replace(asked, keeps=asked.keeps and is_kept_there), project)
+            beside = await there.text_of_space(space.shown, begins=begins)
             text = "\n\n".join(filter(None, (text, beside)))
     if event.kind in ("start", "prompt") and event.listens:
         (missed.discard if made.is_in_time else missed.add)((client, event.conversation))
@@ -142,19 +143,16 @@ class _Answer:
             return "\n\n".join(part for part in parts if part)
         return COMPACTING if self._event.kind == "compact" else ""
 
-    async def text_of_space(self, space: Space, *, begins: bool) -> str:
+    async def text_of_space(self, name: str, *, begins: bool) -> str:
         """Keep what was said in the space that the project is bound to, and return what it knows."""
-        if self._asked.keeps and self._event.conversation and space.role > Role.READ:
+        if self._asked.keeps and self._event.conversation:
             await self._keep()
-        parts = []
-        if self._event.listens and (self._event.kind == "start" or (begins and self._event.kind == "prompt")):
-            always = await names_asked.standing(self._manager)
-            project = self._conversation.project or ""
-            known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
-            parts = [*grouped(await self._logged(known))]
-        if self._event.listens and self._event.kind == "prompt":
-            parts += await self._sure()
-        return SHARED.format(space.shown, fenced(parts)) if parts else ""
+        if not self._event.listens:
+            return ""
+        is_prompt = self._event.kind == "prompt"
+        parts = await self._digest() if self._event.kind == "start" or (begins and is_prompt) else []
+        parts += await self._sure() if is_prompt else []
+        return SHARED.format(name, fenced(parts)) if parts else ""
 
     async def _keep(self) -> None:
         conversations = Conversations(self._manager)
@@ -167,10 +165,7 @@ class _Answer:
 
     async def _start(self) -> str:
         """Return the date, a digest for this project, and where the last conversation about it ended."""
-        project = self._conversation.project or ""
-        always = await names_asked.standing(self._manager)
-        known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
-        lines = [*grouped(await self._logged(known))]
+        lines = await self._digest()
         if self._event.source == "resume":
             return fenced(lines) if lines else ""
         missing: list[str] = []
@@ -183,6 +178,13 @@ class _Answer:
         begun += NOT_STORED if missing else ""
         lines += missing
         return f"{begun}\n\n{fenced(lines)}" if lines else begun
+
+    async def _digest(self) -> list[str]:
+        """Return what is remembered for this project and was not told in this conversation yet, as lines."""
+        project = self._conversation.project or ""
+        always = await names_asked.standing(self._manager)
+        known = await digest(self._manager, always, contexts.MAX_CHARS, user=None, project=project)
+        return [*grouped(await self._logged(known))]
 
     async def _prompt(self) -> str:
         """Return what is known about what the user says, if that is sure enough."""

@@ -7,23 +7,23 @@ looks into both.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pydantic import BaseModel
 
-from pgengram.errors import InvalidInput, NotAllowed, NotFound
+from pgengram.errors import InvalidInput, NotFound
 from pgengram.mcp.binding import ToolBinding
-from pgengram.service.calls.arguments import Arguments
 from pgengram.service.spaces import merged
 from pgengram.service.spaces.access import PERSONAL
 from pgengram.service.spaces.sharing import Sharing
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import TOOLSETS_BY_NAME_ONLY
-from pgengram.store.connection.database import Role
-from pgengram.store.connection.translation import ONLY_READS
+from pgengram.store.spaces import rules
 
 if TYPE_CHECKING:
+    from pgengram.service.calls.arguments import Call
     from pgengram.service.manager import MemoryManager
     from pgengram.service.spaces.access import Spaces
     from pgengram.service.tools import Tool
@@ -70,36 +70,29 @@ class SpaceCalls:
         space = given.get(ARGUMENT) or ""
         if not isinstance(space, str):
             raise InvalidInput("space must be the name of one shared space.", "list_spaces names them.")
-        binding.read(rest)  # what is wrong is said before anything is waited for
-        return lambda: run(self._spaces, binding, rest, space.strip())
+        call = binding.read(rest)
+        return lambda: run(self._spaces, call, rest, space.strip())
 
 
-async def run(spaces: Spaces, binding: ToolBinding, given: Mapping[str, Any], space: str) -> Any:
-    """Return what a tool answers in a space, or over all that may be read.
-
-    Args:
-        spaces: of whoever asks.
-        binding: the tool, of their own memories.
-        given: its arguments.
-        space: as the call names it; empty for none.
+async def run(spaces: Spaces, call: Call, given: Mapping[str, Any], space: str) -> Any:
+    """Return what a tool answers in a space, or over all that may be read: `call` is that of one's own memories,
+    `given` its arguments as they came, and `space` the name in them; empty for none.
 
     Raises:
         NoSuchSpace: it may not be used.
         NotAllowed: it may not be changed.
         NotFound: a memory is in a space that was not named.
     """
-    name = binding.tool.name
+    name = call.tool.name
     if space and space != PERSONAL:
-        return await _in_space(spaces, binding.tool, given, space)
-    call = binding.read(given)
+        return await _in_space(spaces, call, space)
     if space or name not in READS_ALL:
         try:
             return await call.run()
         except NotFound as error:
             raise await _with_whereabouts(spaces, given, error) from None
-    answer: BaseModel
     if name == "search_memories":
-        answer = await merged.searched(spaces, call.arguments["question"])
+        answer: BaseModel = await merged.searched(spaces, call.arguments["question"])
     elif name == "get_memories":
         answer = await merged.read(spaces, call.arguments["ids"], call.arguments.get("include", []))
     else:
@@ -108,20 +101,20 @@ async def run(spaces: Spaces, binding: ToolBinding, given: Mapping[str, Any], sp
     return _told(call.noted(answer), await spaces.notices())
 
 
-async def _in_space(spaces: Spaces, tool: Tool, given: Mapping[str, Any], name: str) -> Any:
+async def _in_space(spaces: Spaces, call: Call, name: str) -> Any:
     space = await spaces.named(name)
-    if not tool.hints.read_only and space.role is Role.READ:
-        raise NotAllowed(*ONLY_READS)
+    if not call.tool.hints.read_only:
+        rules.refuse_reader(space.role)
     async with spaces.manager(space) as manager:
-        return await Arguments(_same(manager, tool.name)).read(given).run()
+        return await replace(call, tool=_same(manager, call.tool.name)).run()
 
 
 def _same(manager: MemoryManager, name: str) -> Tool:
     """Return the tool of a name as one of another manager."""
-    for tool in (*manager.tools, *offered(manager, frozenset(TOOLSETS_BY_NAME_ONLY))):
-        if tool.name == name:
-            return tool
-    raise InvalidInput(f"{name} can't be used in a space.", "Leave out space.")
+    tools = manager.tools
+    if all(tool.name != name for tool in tools):
+        tools = offered(manager, frozenset(TOOLSETS_BY_NAME_ONLY))
+    return next(tool for tool in tools if tool.name == name)
 
 
 async def _with_whereabouts(spaces: Spaces, given: Mapping[str, Any], error: NotFound) -> NotFound:

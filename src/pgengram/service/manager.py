@@ -399,10 +399,14 @@ class MemoryManager(Core):
     async def erase(self, ids: Sequence[str], *, trace: bool = True) -> int:
         """Remove memories permanently and return how many there were; without a trace not even their history stays."""
         async with self.store.transaction() as tx:
-            made = await self._removal(tx, ids, [], hard=True)
-            erased = await made.execute(tx, session_id=self.session.current(), listed=trace)
-            if not trace:
-                await tx.run(s.ERASE_HISTORY, {"ids": list(erased)})
+            return await self.erase_within(tx, ids, trace=trace)
+
+    async def erase_within(self, tx: Transaction, ids: Sequence[str], *, trace: bool) -> int:
+        """Do what `erase` does in a transaction of the caller's."""
+        made = await self._removal(tx, ids, [], hard=True)
+        erased = await made.execute(tx, session_id=self.session.current(), listed=trace)
+        if not trace:
+            await tx.run(s.ERASE_HISTORY, {"ids": list(erased)})
         return len(erased)
 
     @retrying

@@ -27,12 +27,11 @@ from pgengram.errors import InvalidInput, NoSuchSpace, NotFound
 from pgengram.runtime.context import AUTHORS
 from pgengram.runtime.web_server import WebServer, bound_socket
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import SpaceManagers, Spaces
+from pgengram.service.spaces.access import managers_of, own_spaces
 from pgengram.settings import Settings
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import SPACE
 from pgengram.store.reading import ui_queries
-from pgengram.store.spaces import membership
 from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.ui.pages import markup
 from pgengram.ui.pages.memory_pages import ConversationPages, MemoryPages
@@ -200,8 +199,7 @@ class NamespacePages:
     def __init__(self, settings: Settings, manager: MemoryManager, folder: Path, port: int, sign_ins: SignIns) -> None:
         self._settings, self._manager, self._folder, self._port = settings, manager, folder, port
         self._sign_ins = sign_ins
-        self._managers = SpaceManagers(manager)
-        self._spaces = Spaces(self._managers, None)
+        self._managers, self._spaces = managers_of(manager), own_spaces(manager)
         self._pages: dict[str, Pages] = {}
         self.first: Final = self._of(settings.namespace, manager)
 
@@ -242,8 +240,7 @@ class NamespacePages:
             space = await self._spaces.named(name.removeprefix(SPACE))
         except NoSuchSpace:
             return False
-        people = await membership.members(self._manager.store, space.id)
-        AUTHORS.set({one.id: one.shown for one in people})
+        AUTHORS.set(await self._managers.people(space.id))
         return True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from datetime import datetime, timedelta
 from typing import Annotated, Any
 
@@ -24,7 +23,7 @@ from pgengram.cli.runtime import (
     screen,
 )
 from pgengram.errors import InvalidInput
-from pgengram.settings import Settings
+from pgengram.settings import Settings, spaces_named
 from pgengram.store.clients import tokens
 from pgengram.store.clients.connections import Connections
 from pgengram.store.clients.tokens import AccessToken
@@ -33,6 +32,12 @@ from pgengram.store.spaces.names import Right
 from pgengram.store.store import Store
 from pgengram.text.moments import ago
 
+SpacesAllowed = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
+    ),
+]
 connection = Commands("Show and end the connections of programs that signed in.")
 
 
@@ -40,12 +45,7 @@ connection = Commands("Show and end the connections of programs that signed in."
 async def pair(
     namespace: Annotated[str, typer.Option(help="Whose memories; by default PGENGRAM_NAMESPACE.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
-    spaces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
-        ),
-    ] = None,
+    spaces: SpacesAllowed = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a code that lets one program in, when you type it on the page that the program opened.
@@ -157,12 +157,7 @@ async def create(
         str, typer.Option(help="The namespace it gives access to; by default PGENGRAM_NAMESPACE.")
     ] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
-    spaces: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
-        ),
-    ] = None,
+    spaces: SpacesAllowed = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires; by default never.", min=0)] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -233,8 +228,8 @@ async def _allowed(store: Store, namespace: str, given: list[str]) -> dict[int, 
     if not given:
         return {}
     person = await persons.expect_of_namespace(store, namespace)
-    named = replace(Settings(), spaces=",".join(given)).spaces_named
-    return {(await membership.of_name(store, person, name)).id: right for name, right in named.items()}
+    mine = await membership.of_person(store, person)
+    return {membership.chosen(mine, name).id: right for name, right in spaces_named(given).items()}
 
 
 def _token_dict(token: AccessToken) -> dict[str, Any]:

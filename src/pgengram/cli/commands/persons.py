@@ -9,7 +9,7 @@ import typer
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
-from pgengram.cli.runtime import FAILED, answer_of, command, opened_store, print_answer, print_json, say, screen
+from pgengram.cli.runtime import FAILED, command, opened_store, print_answer, print_json, say, screen, typed_out
 from pgengram.service.spaces import leaving
 from pgengram.settings import Settings
 from pgengram.store.maintenance import namespaces
@@ -86,11 +86,10 @@ async def erase(
     async with opened_store() as store:
         known = await persons.named(store, name)
         question = f"This erases all memories of {known.name}. Type the name to confirm"
-        if not yes and answer_of(lambda: typer.prompt(question, default="", show_default=False)) != known.name:
-            say("Cancelled. Nothing was changed.")
+        if not yes and not typed_out(question, known.name):
             return FAILED
         key = await namespaces.namespace_key(store.database, known.namespace)
-        await devices.erase_elsewhere(store.database, key, Settings.from_environment().data_path)
-        removed = await leaving.erase_person(store, known)
+        data = Settings.from_environment().data_path
+        removed = await leaving.erase_person(store, known, lambda: devices.erase_elsewhere(store.database, key, data))
     print_answer(f"{known.name} is erased.", {"erased": known.name, "removed": removed}, as_json=as_json)
     return 0

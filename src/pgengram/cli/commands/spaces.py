@@ -11,18 +11,18 @@ from pgengram.cli.options import AsJson, Ids, TerminalAsker, Yes, project_named
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
     FAILED,
-    answer_of,
     command,
     confirm,
-    opened_manager,
     opened_spaces,
     print_answer,
     print_json,
     say,
     screen,
+    typed_out,
 )
 from pgengram.runtime.context import ASKER
 from pgengram.service.spaces import leaving
+from pgengram.service.spaces.access import Spaces
 from pgengram.service.spaces.sharing import Sharing
 from pgengram.store.spaces import bindings, membership, persons
 from pgengram.text.moments import ago
@@ -45,8 +45,8 @@ async def create(name: Annotated[str, typer.Argument(help="Of the space.")], as_
 
     Example: `pgengram space create Kitchen`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
-        made = await membership.create(home.store, name, await spaces.person())
+    async with opened_spaces() as spaces:
+        made = await membership.create(spaces.home.store, name, await spaces.person())
     print_answer(f"The space {made.name} is there.", {"name": made.name, "id": made.id}, as_json=as_json)
 
 
@@ -57,7 +57,7 @@ async def list_(as_json: AsJson = False) -> None:
 
     Example: `pgengram space list`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+    async with opened_spaces() as spaces:
         found = await spaces.listed()
     if as_json:
         rows = [{"name": one.shown, "role": one.role.name.lower(), "members": one.members} for one in found]
@@ -79,8 +79,8 @@ async def members(name: Name, as_json: AsJson = False) -> None:
 
     Example: `pgengram space members Kitchen`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
-        people = await membership.members(home.store, (await spaces.named(name)).id)
+    async with opened_spaces() as spaces:
+        people = await membership.members(spaces.home.store, (await spaces.named(name)).id)
     if as_json:
         print_json(
             {"members": [{"name": m.shown, "role": m.role.name.lower(), "left": m.until is not None} for m in people]}
@@ -105,13 +105,10 @@ async def add(
 
     Example: `pgengram space add Kitchen Ben --role read`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
-        wanted, person = membership.role_named(role), await persons.named(home.store, who)
-        if as_owner:
-            await membership.put(home.store, await membership.any_of_name(home.store, name), person, wanted, by=None)
-        else:
-            chosen = await spaces.named(name)
-            await membership.put(home.store, chosen.id, person, wanted, by=await spaces.person())
+    async with opened_spaces() as spaces:
+        wanted, person = membership.role_named(role), await persons.named(spaces.home.store, who)
+        space_id, by = await _acting(spaces, name, as_owner=as_owner)
+        await membership.put(spaces.home.store, space_id, person, wanted, by=by)
     told = f"{person.name} may {membership.WORDS[wanted].replace('it', name, 1)}."
     print_answer(told, {"space": name, "person": person.name, "role": role}, as_json=as_json)
 
@@ -123,12 +120,10 @@ async def remove(name: Name, who: Who, as_owner: ByOwner = False, as_json: AsJso
 
     Example: `pgengram space remove Kitchen Ben`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
-        person = await persons.named(home.store, who)
-        if as_owner:
-            await membership.remove(home.store, await membership.any_of_name(home.store, name), person, by=None)
-        else:
-            await membership.remove(home.store, (await spaces.named(name)).id, person, by=await spaces.person())
+    async with opened_spaces() as spaces:
+        person = await persons.named(spaces.home.store, who)
+        space_id, by = await _acting(spaces, name, as_owner=as_owner)
+        await membership.remove(spaces.home.store, space_id, person, by=by)
     print_answer(f"{person.name} is no longer in {name}.", {"space": name, "person": person.name}, as_json=as_json)
 
 
@@ -145,9 +140,9 @@ async def leave(
 
     Example: `pgengram space leave Kitchen`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+    async with opened_spaces() as spaces:
         chosen, person = await spaces.named(name), await spaces.person()
-        await membership.remove(home.store, chosen.id, person, by=person, anonymous=anonymous)
+        await membership.remove(spaces.home.store, chosen.id, person, by=person, anonymous=anonymous)
     print_answer(f"You are no longer in {chosen.name}.", {"space": chosen.name}, as_json=as_json)
 
 
@@ -163,14 +158,13 @@ async def delete(
 
     Example: `pgengram space delete Kitchen`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+    async with opened_spaces() as spaces:
         chosen = await spaces.named(name)
-        await membership.expect_admin(home.store, chosen.id, await spaces.person())
+        await membership.expect_admin(spaces.home.store, chosen.id, await spaces.person())
         question = f"{chosen.members} people lose all that is in it. Type the name of the space to permanently erase it"
-        if not yes and answer_of(lambda: typer.prompt(question, default="", show_default=False)) != chosen.name:
-            say("Cancelled. Nothing was changed.")
+        if not yes and not typed_out(question, chosen.name):
             return FAILED
-        removed = await leaving.delete_space(home.store, chosen, await spaces.person())
+        removed = await leaving.delete_space(spaces.home.store, chosen, await spaces.person())
     print_answer(f"The space {chosen.name} is erased.", {"space": chosen.name, "removed": removed}, as_json=as_json)
     return 0
 
@@ -182,7 +176,7 @@ async def share(ids: Ids, name: InSpace, yes: Yes = False, as_json: AsJson = Fal
 
     Example: `pgengram space share 4f0c2a9b --space Kitchen`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+    async with opened_spaces() as spaces:
         ASKER.set(TerminalAsker(yes=yes, prompt=AGREED))
         answer = await Sharing(spaces).share_memories(ids, name)
     print_answer(answer.message, answer, as_json=as_json)
@@ -195,7 +189,7 @@ async def withdraw(ids: Ids, name: InSpace, as_json: AsJson = False) -> None:
 
     Example: `pgengram space withdraw 4f0c2a9b --space Kitchen`
     """
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+    async with opened_spaces() as spaces:
         answer = await Sharing(spaces).share_memories(ids, name, withdraw=True)
     print_answer(answer.message, answer, as_json=as_json)
 
@@ -215,14 +209,14 @@ async def bind(
     Example: `pgengram space bind . --space Kitchen`
     """
     chosen_project = project_named(project) or project
-    async with opened_manager(personal=True) as home, opened_spaces(home) as spaces:
+    async with opened_spaces() as spaces:
         chosen = await spaces.named(name)
         question = (
             f"{chosen.members} people can read what is said in the project {chosen_project} from now on. Bind it?"
         )
         if not confirm(question, yes=yes):
             return FAILED
-        async with home.store.transaction() as tx:
+        async with spaces.home.store.transaction() as tx:
             await bindings.bind(tx, chosen_project, chosen.id)
     print_answer(
         f"{chosen_project} is bound to {chosen.name}.",
@@ -242,7 +236,14 @@ async def unbind(
     Example: `pgengram space unbind .`
     """
     chosen_project = project_named(project) or project
-    async with opened_manager(personal=True) as home, opened_spaces(home), home.store.transaction() as tx:
+    async with opened_spaces() as spaces, spaces.home.store.transaction() as tx:
         was = await bindings.unbind(tx, chosen_project)
     told = f"{chosen_project} is bound to no space{' any more' if was else ''}."
     print_answer(told, {"project": chosen_project, "was_bound": was}, as_json=as_json)
+
+
+async def _acting(spaces: Spaces, name: str, *, as_owner: bool) -> tuple[int, persons.Person | None]:
+    """Return the key of a space, and who acts in it; None for the owner of the server."""
+    if as_owner:
+        return await membership.any_of_name(spaces.home.store, name), None
+    return (await spaces.named(name)).id, await spaces.person()

@@ -17,13 +17,13 @@ from pgengram.cli.output import rows_table
 from pgengram.cli.progress import ProgressBar
 from pgengram.cli.runtime import (
     FAILED,
-    answer_of,
     command,
     opened_store,
     print_answer,
     print_json,
     say,
     screen,
+    typed_out,
 )
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import ASKER
@@ -86,11 +86,7 @@ def _name_typed(namespace: str, held: dict[str, int], *, is_on: bool, as_json: b
     _print_counts(f"namespace {namespace}", held)
     if is_on:
         say("The machines that it is exchanged with erase it, too. To erase it here only: `pgengram sync leave` first.")
-    question = "Type the name of the namespace to permanently erase it"
-    if answer_of(lambda: typer.prompt(question, default="", show_default=False)) == namespace:
-        return True
-    say("Cancelled. Nothing was changed.")
-    return False
+    return typed_out("Type the name of the namespace to permanently erase it", namespace)
 
 
 @command

@@ -45,7 +45,7 @@ from pgengram.mcp.http.sign_in_door import SignInDoor
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk_server import Refused, frame
 from pgengram.runtime.logs import trace
-from pgengram.settings import Settings
+from pgengram.settings import spaces_named
 from pgengram.sign_in.consents import READ, WRITE
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import SPACE
@@ -309,10 +309,8 @@ class AuthMiddleware:
         writes = trust.write_scope in bearer.scopes
         if not writes and trust.read_scope not in bearer.scopes:
             raise self._forbidden("", f"The token needs the scope {trust.read_scope}.")
-        named = replace(
-            Settings(), spaces=",".join(one.removeprefix(SPACE) for one in bearer.scopes if one.startswith(SPACE))
-        )
-        spaces = frozenset(named.spaces_named.items())
+        named = spaces_named(one.removeprefix(SPACE) for one in bearer.scopes if one.startswith(SPACE))
+        spaces = frozenset(named.items())
         return Grant(f"{trust.issuer} {bearer.subject}", bearer.name, bearer.namespace, writes, spaces=spaces)
 
     @property

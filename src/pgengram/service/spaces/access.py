@@ -8,9 +8,9 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.errors import NoSuchSpace
 from pgengram.runtime.context import AUTHORS
 from pgengram.service.namespaces import Namespaces
+from pgengram.settings import spaces_named
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Role
 from pgengram.store.spaces import bindings, membership, persons
@@ -52,13 +52,13 @@ class SpaceManagers:
     async def of(self, space_id: int, member: Member) -> AsyncIterator[MemoryManager]:
         """Keep what serves a space to a person for as long as a block lasts, in which its authors have their names."""
         async with self._kept.of((space_id, member)) as manager:
-            before = AUTHORS.set(await self._people(space_id))
+            before = AUTHORS.set(await self.people(space_id))
             try:
                 yield manager
             finally:
                 AUTHORS.reset(before)
 
-    async def _people(self, space_id: int) -> dict[int, str]:
+    async def people(self, space_id: int) -> dict[int, str]:
         """Return how the people of a space are shown, by their keys, as they were a moment ago."""
         known_at, shown = self._shown.get(space_id, (-NAMES_S, {}))
         if time.monotonic() - known_at > NAMES_S:
@@ -89,9 +89,14 @@ def managers_of(home: MemoryManager) -> SpaceManagers:
     return found
 
 
+def own_spaces(home: MemoryManager) -> Spaces:
+    """Return all spaces that the person of a manager is in, with all that the person may do there."""
+    return Spaces(managers_of(home), None)
+
+
 def spaces_of(home: MemoryManager) -> Spaces | None:
     """Return the spaces that the settings of a manager name; None where they name none."""
-    allowed = home.settings.spaces_named
+    allowed = spaces_named(home.settings.spaces.split(","))
     return Spaces(managers_of(home), allowed) if allowed and not home.settings.compat else None
 
 
@@ -103,7 +108,7 @@ async def space_of_project(
     space_id = None
     if project is not None:
         space_id = await home.store.read_transaction(lambda tx: bindings.space_of(tx, project))
-    spaces = Spaces(managers_of(home), None)
+    spaces = own_spaces(home)
     space = next((one for one in await spaces.listed() if one.id == space_id), None) if space_id is not None else None
     if space is None:
         yield None
@@ -124,11 +129,7 @@ class Spaces:
 
     def __init__(self, managers: SpaceManagers, allowed: Mapping[Any, Right] | None, *, writes: bool = True) -> None:
         self._managers = managers
-        self._allowed = (
-            None
-            if allowed is None
-            else {key(one) if isinstance(one, str) else one: right for one, right in allowed.items()}
-        )
+        self._allowed = allowed and {key(one) if isinstance(one, str) else one: right for one, right in allowed.items()}
         self._writes = writes
 
     @property
@@ -166,10 +167,7 @@ class Spaces:
         Raises:
             NoSuchSpace: there is none of that name.
         """
-        for one in await self.listed():
-            if key(name) in (key(one.name), key(one.shown)):
-                return one
-        raise NoSuchSpace(name)
+        return membership.chosen(await self.listed(), name)
 
     @asynccontextmanager
     async def manager(self, space: Space) -> AsyncIterator[MemoryManager]:

@@ -10,6 +10,8 @@ from pgengram.store.maintenance import namespaces
 from pgengram.store.spaces import membership, persons
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+
     from pgengram.store.spaces.membership import Space
     from pgengram.store.spaces.persons import Person
     from pgengram.store.store import Store
@@ -24,14 +26,18 @@ async def delete_space(store: Store, space: Space, by: Person) -> dict[str, int]
         NotAllowed: whoever does it is not an admin.
     """
     await membership.expect_admin(store, space.id, by)
-    people = [one.id for one in await membership.members(store, space.id) if one.until is None and one.id != by.id]
+    people = [one.id for one in await membership.current_members(store, space.id) if one.id != by.id]
     removed = await namespaces.take_away_namespace(store.database, SPACE + space.name)
     await membership.tell(store, people, GONE.format(space.name))
     return removed
 
 
-async def erase_person(store: Store, person: Person) -> dict[str, int]:
+async def erase_person(
+    store: Store, person: Person, elsewhere: Callable[[], Awaitable[None]] | None = None
+) -> dict[str, int]:
     """Erase somebody's own memories and their name everywhere; what they shared stays as a former member's.
+
+    `elsewhere` has their other machines erase the same, once it is sure that it is erased here.
 
     Raises:
         Conflict: they are the last admin of a space in which others are; nothing was erased.
@@ -40,6 +46,8 @@ async def erase_person(store: Store, person: Person) -> dict[str, int]:
     for space in spaces:
         if space.members > 1:
             await membership.expect_another_admin(store, space.id, person)
+    if elsewhere is not None:
+        await elsewhere()
     for space in spaces:
         if space.members == 1:
             await delete_space(store, space, person)

@@ -8,12 +8,14 @@ from __future__ import annotations
 import asyncio
 import base64
 import json
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pgengram.errors import InvalidInput, NoSuchSpace, NotFound, PgengramError
+from pgengram.fields import Evidence
 from pgengram.runtime.context import here
 from pgengram.search.results.hits import BEGIN_AGAIN, NOT_OURS, query_fingerprint
 from pgengram.service.answers.contexts import MAX_CHARS
@@ -52,7 +54,11 @@ class Part:
     @property
     def key(self) -> str:
         """What it is called in a cursor."""
-        return "" if self.space is None else str(self.space.id)
+        return _key_of(self.space)
+
+
+def _key_of(space: Space | None) -> str:
+    return "" if space is None else str(space.id)
 
 
 async def searched(spaces: Spaces, question: Question) -> Found:
@@ -74,11 +80,9 @@ async def searched(spaces: Spaces, question: Question) -> Found:
             "results": [_marked(hit, part.space) for part, hit in shown],
             "in_detail": question.detail,
             "count": len(shown),
-            "evidence": max(
-                (part.found.evidence for part in parts if part.found.evidence), key=LEVELS.index, default=None
-            ),
+            "evidence": _best_evidence([part.found for part in parts]),
             "answered": max((part.found.answered for part in parts if part.found.answered is not None), default=None),
-            "hidden": _added(part.found.hidden for part in parts),
+            "hidden": dict(sum((Counter(part.found.hidden) for part in parts), Counter[str]())) or None,
             "next_cursor": _cursor(mark, now, reached) if more and shown else None,
             "next_offset": None,
             "note": None if shown else parts[0].found.note,
@@ -90,9 +94,7 @@ async def _asked(spaces: Spaces, question: Question, places: dict[str, int]) -> 
     """Ask one's own memories and each space, all at once; a space that somebody has just left has nothing."""
 
     async def one(space: Space | None) -> Part | None:
-        here_ = question.model_copy(
-            update={"offset": places.get("" if space is None else str(space.id), question.offset)}
-        )
+        here_ = question.model_copy(update={"offset": places.get(_key_of(space), question.offset)})
         if space is None:
             return Part(None, await spaces.home.search_memories(here_))
         try:
@@ -135,12 +137,8 @@ def _marked(hit: Shown, space: Space | None) -> Shown:
     return hit if space is None else {**hit, "space": space.shown}
 
 
-def _added(counts: Any) -> dict[str, int] | None:
-    total: dict[str, int] = {}
-    for count in counts:
-        for name, number in (count or {}).items():
-            total[name] = total.get(name, 0) + number
-    return total or None
+def _best_evidence(answers: Sequence[Found | Recalled]) -> Evidence | None:
+    return max((one.evidence for one in answers if one.evidence), key=LEVELS.index, default=None)
 
 
 def _cursor(mark: str, now: datetime, places: dict[str, int]) -> str:
@@ -184,11 +182,7 @@ async def recalled(spaces: Spaces, context: str, given: dict[str, Any]) -> Recal
             "count": own.count + sum(found.count for _, found in others),
             "context": "\n\n".join(filter(None, texts)),
             "memory_ids": [*own.memory_ids, *(id_ for _, found in others for id_ in found.memory_ids)],
-            "evidence": max(
-                (one.evidence for one in (own, *(found for _, found in others)) if one.evidence),
-                key=LEVELS.index,
-                default=None,
-            ),
+            "evidence": _best_evidence([own, *(found for _, found in others)]),
             "note": None if others else own.note,
         }
     )

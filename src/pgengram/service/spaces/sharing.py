@@ -13,18 +13,16 @@ from uuid import UUID
 from pydantic import Field
 
 from pgengram import fields as f
-from pgengram.errors import InvalidInput, NotAllowed
+from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.service import confirming
 from pgengram.service.spaces import personal
 from pgengram.service.spaces.access import Spaces
 from pgengram.service.tools import ADDS, READS, tool, without_secrets_in
-from pgengram.store.connection.database import Role
-from pgengram.store.connection.translation import ONLY_READS
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.plans import row_versions
-from pgengram.store.spaces import membership
+from pgengram.store.spaces import membership, rules
 from pgengram.text.markdown import one_line
 from pgengram.views import Answer, Shown
 
@@ -137,7 +135,7 @@ class Sharing:
         person = await self.spaces.person()
         shown = []
         for one in await self.spaces.listed():
-            people = [m for m in await membership.members(self.core.store, one.id) if m.until is None]
+            people = await membership.current_members(self.core.store, one.id)
             shown.append({"name": one.shown, "may": one.role.name.lower(), "people": [m.shown for m in people]})
         return SpacesListed(spaces=shown, person=person.name)
 
@@ -175,8 +173,7 @@ async def planned(spaces: Spaces, tx: Transaction, ids: Sequence[str], space: Sp
         NotFound: one is not a memory of theirs.
         SecretRejected: one holds a secret.
     """
-    if space.role is Role.READ:
-        raise NotAllowed(*ONLY_READS)
+    rules.refuse_reader(space.role)
     there = await memories.resolve_ids(tx, ids)
     there.refuse_problems()
     found = await memories.read_memories(tx, there.ids, tx.model_id)
@@ -185,8 +182,7 @@ async def planned(spaces: Spaces, tx: Transaction, ids: Sequence[str], space: Sp
         if row["status"] != "active":
             raise InvalidInput(f"Memory {row['id']} is {row['status']}.", "Share only what holds.")
         without_secrets_in(_request(row), redact=False)
-    people = [one for one in await membership.members(spaces.home.store, space.id) if one.until is None]
-    return SharePlan(rows, space, people)
+    return SharePlan(rows, space, await membership.current_members(spaces.home.store, space.id))
 
 
 def _request(row: Row) -> NewMemory:
@@ -238,7 +234,7 @@ async def _erase_copy(manager: MemoryManager, person: Person, copy_id: UUID) -> 
         await tx.rows(s.LOCK, {"ids": [copy_id]})
         if await tx.row(OTHERS_CHANGED, {"id": copy_id, "person_id": person.id}) is not None:
             return False
-    await manager.erase([str(copy_id)], trace=False)
+        await manager.erase_within(tx, [str(copy_id)], trace=False)
     return True
 
 

@@ -12,11 +12,12 @@ from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import Conflict, InvalidInput, NoSuchSpace, NotAllowed, NotFound, NotReady
+from pgengram.runtime.context import FORMER_MEMBER
 from pgengram.store.connection.database import SPACE, Role
 from pgengram.store.spaces.names import checked_name, key, told_apart
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator
+    from collections.abc import AsyncIterator, Iterable
 
     import psycopg
 
@@ -89,7 +90,7 @@ class Member:
     @property
     def shown(self) -> str:
         """How others see who that is."""
-        return self.name or "former member"
+        return self.name or FORMER_MEMBER
 
 
 def role_named(given: str) -> Role:
@@ -125,7 +126,7 @@ async def create(store: Store, name: str, admin: Person) -> Space:
         await connection.execute(ADD_NAMESPACE, {"id": row["id"], "name": SPACE + name})
         await connection.execute(ADD, {"id": row["id"]})
         await connection.execute(PUT, {"space_id": row["id"], "person_id": admin.id, "role": "admin"})
-    return await of_name(store, admin, name)
+    return chosen(await of_person(store, admin), name)
 
 
 async def listed(store: Store) -> list[dict[str, Any]]:
@@ -144,13 +145,13 @@ async def of_person(store: Store, person: Person) -> list[Space]:
     return [Space(**row | {"shown": shown[row["id"]], "role": role_named(row["role"])}) for row in rows]
 
 
-async def of_name(store: Store, person: Person, name: str) -> Space:
-    """Return a space that somebody is in, by its name or as it is shown.
+def chosen(spaces: Iterable[Space], name: str) -> Space:
+    """Return one of some spaces, by its name or as it is shown.
 
     Raises:
-        NoSuchSpace: there is none that they are in.
+        NoSuchSpace: it is none of them.
     """
-    for one in await of_person(store, person):
+    for one in spaces:
         if key(name) in (key(one.name), key(one.shown)):
             return one
     raise NoSuchSpace(name)
@@ -172,6 +173,11 @@ async def members(store: Store, space_id: int) -> list[Member]:
     """Return who is in a space, then who was."""
     async with store.as_login() as connection:
         return await _members(connection, space_id)
+
+
+async def current_members(store: Store, space_id: int) -> list[Member]:
+    """Return who is in a space now."""
+    return [one for one in await members(store, space_id) if one.until is None]
 
 
 async def _members(connection: Connection, space_id: int) -> list[Member]:

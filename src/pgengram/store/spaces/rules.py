@@ -20,13 +20,13 @@ WHICH_VERSION: Final = "In a space a change names the version that it was made f
 LOOK_FIRST: Final = "Read it with get_memories, then call again with expected_version={}."
 
 
-def refuse_reader(tx: Transaction) -> None:
+def refuse_reader(role: Role) -> None:
     """Refuse whoever may only read.
 
     Raises:
         NotAllowed: that is so.
     """
-    if tx.role is Role.READ:
+    if role is Role.READ:
         raise NotAllowed(*ONLY_READS)
 
 
@@ -38,7 +38,7 @@ def refuse_removal(tx: Transaction, rows: Iterable[Row]) -> None:
     """
     if tx.member is None:
         return
-    refuse_reader(tx)
+    refuse_reader(tx.role)
     foreign = (row for row in rows if tx.role < Role.ADMIN and row["person_id"] != tx.member.person_id)
     for row in foreign:
         raise NotAllowed(NOT_ONES_OWN.format(row["id"]), CORRECT_IT)
@@ -58,7 +58,7 @@ def refuse_change(tx: Transaction, row: Row, change: Any) -> None:
     """
     if tx.member is None:
         return
-    refuse_reader(tx)
+    refuse_reader(tx.role)
     if change.status is not None and change.status != "active":
         refuse_removal(tx, [row])
     if change.expected_version is None:
