@@ -28,7 +28,8 @@ from pgengram.store.assistant.conversations import Conversation
 from pgengram.store.connection.database import Transaction
 from pgengram.store.sync import state
 from pgengram.sync import devices, documents, exchange
-from pgengram.sync.exchange import Exchange, Outcome
+from pgengram.sync.exchange import Exchange
+from pgengram.sync.intake import Outcome
 from pgengram.sync.keys import Key
 from pgengram.transfer import export_to
 

@@ -80,3 +80,14 @@ async def test_what_was_erased_stays_erased_though_the_other_machine_finds_out_m
     await desktop.hears("c1", "Where is the lamp?")
     await all_have_all(both)
     assert [await one.said("c1") for one in both] == [["Where is the lamp?"]] * 2
+
+
+async def test_a_turn_that_makes_room_for_another_never_takes_the_place_of_a_third(both: Both) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", "Where is the lamp?")
+    await desktop.hears("c1", "Where is the kettle?")
+    await desktop.hears("c1", "And the ladder?")
+    await all_have_all(both)
+    for one in both:
+        assert sorted(await one.said("c1")) == ["And the ladder?", "Where is the kettle?", "Where is the lamp?"]
+    assert differences(await laptop.states(), await desktop.states()) == []

@@ -270,5 +270,5 @@ async def forget(core: Core, given: str) -> Device:
         raise InvalidInput(f"There is no one other device called {given!r}.", "`pgengram sync status` lists them.")
     async with core.store.transaction() as tx:
         facts = {"device": named[0].id, "name": FORGOTTEN, "mark": "", "written": False, "problem": None}
-        await tx.run(state.NOTE_FILE, facts)
+        await state.note_files(tx, [facts])
     return named[0]

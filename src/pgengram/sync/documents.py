@@ -50,7 +50,7 @@ class MemoryDocuments:
         Those that only a working memory holds are nobody else's, and those that are gone are told of otherwise.
         """
         there = await rows.records(self._tx, list(times))
-        known = await state.documents(self._tx, state.MEMORY, list(times))
+        known, _ = await state.documents(self._tx, state.MEMORY, list(times))
         return {
             id_: self._document(known.get(id_), record, times[id_])
             for id_, record in there.items()
@@ -74,7 +74,7 @@ class MemoryDocuments:
         ids = [line.key for line in lines]
         await tx.rows(s.LOCK, {"ids": [UUID(id_) for id_ in ids]})
         there = await rows.records(tx, ids)
-        known = await state.documents(tx, state.MEMORY, ids)
+        known, _ = await state.documents(tx, state.MEMORY, ids)
         changed = await _times_of_changes(tx, state.MEMORY, ids)
         fresh = await self._put_fresh([line for line in lines if line.key not in there], parts)
         taken, kept = len(fresh), [kept_state(id_, document) for id_, document in fresh.items()]
@@ -84,7 +84,7 @@ class MemoryDocuments:
                 mine = self._document(known.get(line.key), there[line.key], changed.get(line.key, self._clock))
             after = merged(mine, line.document)
             if after != mine and "content" in after.entries:
-                await self._put(line.key, after, there.get(line.key), parts.get(line.key))
+                await self._put(line.key, mine, after, there.get(line.key), parts.get(line.key))
                 taken += 1
             kept.append(kept_state(line.key, after))
         await state.keep(tx, state.MEMORY, kept)
@@ -110,31 +110,40 @@ class MemoryDocuments:
         await rows.silently(self._tx, on=False)
         return {id_: documents[id_] for id_ in ids}
 
-    async def _put(self, id_: str, after: Document, before: Mapping[str, Any] | None, parts: Passage | None) -> None:
+    async def _put(
+        self, id_: str, mine: Document, after: Document, before: Mapping[str, Any] | None, parts: Passage | None
+    ) -> None:
         """Give a memory the state that all machines together say."""
-        shown = after.shown()
-        one = _arrival(id_, shown, before["version"] if before else 1)
-        twin = (await rows.twins(self._tx, [one.hash])).get(one.hash) if one.active else None
-        older = twin is not None and twin < one.id
-        if twin is not None and twin != one.id:
-            if older:
-                same = {"status": "invalidated", "replaced_by": [str(twin)], "reason": rows.SAME_ELSEWHERE}
-                one = _arrival(id_, {**shown, **same}, before["version"] if before else 1)
-            else:
-                await rows.retire(self._tx, twin, one.id)
+        shown, version = after.shown(), before["version"] if before else 1
+        same = before is not None and memories.without_history(shown) == memories.without_history(mine.shown())
+        one, twin = (_arrival(id_, shown, version), None) if same else await self._one_of_twins(id_, shown, version)
         await rows.silently(self._tx, on=True)
         if before is None:
             one.parts = parts if parts is not None else Passage()
             await rows.take_in(self._tx, [one], self._model_id)
-        else:
+        elif not same:
             await rows.change(self._tx, one, parts, self._model_id)
         await self._tell(id_, shown, before)
         await rows.set_counts(self._tx, {id_: memories.totals(after)}, memories.NEVER)
         await rows.silently(self._tx, on=False)
-        if twin is not None and twin != one.id:
-            into, other = (twin, one.id) if older else (one.id, twin)
+        if twin is not None:
+            into, other = sorted((twin, one.id))
             await rows.unite(self._tx, into, other)
             await state.note_changed(self._tx, state.MEMORY, [str(into), str(other)])
+
+    async def _one_of_twins(self, id_: str, shown: Mapping[str, Any], version: int) -> tuple[Arrival, UUID | None]:
+        """Return a memory, forgotten if an older one that is here says the same, and that one, or the newer one that
+        was forgotten instead.
+        """
+        one = _arrival(id_, shown, version)
+        twin = (await rows.twins(self._tx, [one.hash])).get(one.hash) if one.active else None
+        if twin is None or twin == one.id:
+            return one, None
+        if twin < one.id:
+            same = {"status": "invalidated", "replaced_by": [str(twin)], "reason": rows.SAME_ELSEWHERE}
+            return _arrival(id_, {**shown, **same}, version), twin
+        await rows.retire(self._tx, twin, one.id)
+        return one, twin
 
     async def _tell(self, id_: str, shown: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
         here = {memories.history_name(row): row["version"] for row in before["history"]} if before else {}
@@ -167,8 +176,7 @@ class RowDocuments:
     async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
         """Return rows as they are here, by their keys, with what was changed at these times."""
         there = await rows.rows_now(self._tx, self._table, list(times))
-        known = await state.documents(self._tx, self._kind, list(times))
-        waits = await state.waiting(self._tx, self._kind, list(times))
+        known, waits = await state.documents(self._tx, self._kind, list(times))
         found = {
             key: self._document(known.get(key), there.get(key, {}), at)
             for key, at in times.items()
@@ -177,18 +185,21 @@ class RowDocuments:
         await self._note_erasure(found.values())
         return found
 
-    async def _kept_apart(self, key: str, row: Mapping[str, Any], mine: Document, after: Document) -> Document:
-        """Give a turn of ours a place of its own if another machine has kept another one in its place meanwhile."""
+    def _is_displaced(self, mine: Document, after: Document) -> bool:
+        """Whether another machine has kept another turn in the place of one of ours, and that is shown."""
         said, now = mine.entries.get("text", ()), after.entries.get("text", ())
         ours = [one for one in said if one in now and one.writer in self._writers]
-        if not ours or latest(said).digest == latest(now).digest:
-            return after
-        await rows.silently(self._tx, on=False)
-        named = rows.key_row(self._table, key)
-        await turn_arrivals.add_turns(self._tx, [{**row, **named, "number": int(named["number"])}])
-        await state.note_changed(self._tx, self._kind, [key])
-        await rows.silently(self._tx, on=True)
-        return Document(after.seen, {name: (latest(all_),) for name, all_ in after.entries.items()}, after.counts)
+        return bool(ours) and latest(said).digest != latest(now).digest
+
+    async def _place_elsewhere(self, displaced: Mapping[str, Mapping[str, Any]]) -> None:
+        """Give turns of ours places of their own, which triggers note; given by the keys that they had.
+
+        Only after all that came with what displaced them has its place, as another turn may have come for any other.
+        """
+        keys = {key: rows.key_row(self._table, key) for key in displaced}
+        turns = [{**row, **keys[key], "number": int(keys[key]["number"])} for key, row in displaced.items()]
+        await turn_arrivals.add_turns(self._tx, turns)
+        await state.note_changed(self._tx, self._kind, list(displaced))
 
     async def _note_erasure(self, documents: Iterable[Document]) -> None:
         """Have our files cleared of turns that are not kept any more."""
@@ -211,34 +222,36 @@ class RowDocuments:
         """Take in what other machines say of rows, and return of how many that was something new."""
         tx, keys = self._tx, [line.key for line in lines]
         there = await rows.rows_now(tx, self._table, keys)
-        known = await state.documents(tx, self._kind, keys)
-        waits = await state.waiting(tx, self._kind, keys)
+        known, waits = await state.documents(tx, self._kind, keys)
         changed = await _times_of_changes(tx, self._kind, keys)
-        taken, kept, clusters, fresh = 0, [], set(), list[Document]()
-        await rows.silently(tx, on=True)
+        after: dict[str, Document] = {}
+        fresh: dict[str, Document] = {}
+        displaced = {}
         for line in lines:
             mine = Document.from_json(known[line.key]) if line.key in known else Document()
             if line.key not in waits:
-                fields = there.get(line.key, {})
-                mine = self._document(known.get(line.key), fields, changed.get(line.key, self._clock))
-            after = merged(mine, line.document)
-            if self._kind == state.TURN and "text" not in after.entries:
-                after = Document(after.seen)
-            elif self._kind == state.TURN and line.key in there:
-                after = await self._kept_apart(line.key, there[line.key], mine, after)
-            done = True
-            if after != mine or line.key in waits:
-                done = await rows.put_row(tx, self._table, line.key, after.shown())
-                taken += done
-                fresh.append(after)
-                if done and self._kind == "cluster_member":
-                    clusters.add(rows.key_row(self._table, line.key)["cluster_id"])
-            kept.append(kept_state(line.key, after, waits=not done))
-        await rows.renew_clusters(tx, clusters, model_id)
+                at = changed.get(line.key, self._clock)
+                mine = self._document(known.get(line.key), there.get(line.key, {}), at)
+            one = merged(mine, line.document)
+            if self._kind == state.TURN and "text" not in one.entries:
+                one = Document(one.seen)
+            elif self._kind == state.TURN and line.key in there and self._is_displaced(mine, one):
+                displaced[line.key] = there[line.key]
+                one = Document(one.seen, {name: (latest(all_),) for name, all_ in one.entries.items()}, one.counts)
+            after[line.key] = one
+            if one != mine or line.key in waits:
+                fresh[line.key] = one
+        await rows.silently(tx, on=True)
+        left = await rows.put_rows(tx, self._table, {key: one.shown() for key, one in fresh.items()})
+        if self._kind == "cluster_member":
+            clusters = {rows.key_row(self._table, key)["cluster_id"] for key in fresh.keys() - left}
+            await rows.renew_clusters(tx, clusters, model_id)
         await rows.silently(tx, on=False)
-        await state.keep(tx, self._kind, kept)
-        await self._note_erasure(fresh)
-        return taken
+        if displaced:
+            await self._place_elsewhere(displaced)
+        await state.keep(tx, self._kind, [kept_state(key, one, waits=key in left) for key, one in after.items()])
+        await self._note_erasure(fresh.values())
+        return len(fresh) - len(left)
 
 
 async def _times_of_changes(tx: Transaction, kind: str, keys: Sequence[str]) -> dict[str, int]:

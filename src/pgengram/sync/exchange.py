@@ -5,48 +5,30 @@ from __future__ import annotations
 import asyncio
 import secrets
 import time
-from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import islice
 from typing import Any, Final
-from uuid import UUID
 
 from pgengram import __version__
 from pgengram import fields as f
-from pgengram.errors import InvalidInput
-from pgengram.runtime.context import retrying
 from pgengram.service.core import Core
-from pgengram.store.assistant import conversations
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.memory import deletion
 from pgengram.store.sync import rows, state
 from pgengram.store.sync.state import DEVICE
 from pgengram.sync import memories
 from pgengram.sync.addresses import exchanged_folder
-from pgengram.sync.documents import Line, MemoryDocuments, RowDocuments, kept_state, microseconds
+from pgengram.sync.documents import MemoryDocuments, RowDocuments, kept_state, microseconds
 from pgengram.sync.files import Unreadable
-from pgengram.sync.folder import CHANGES, ERASED, File, small
-from pgengram.sync.merging import TOO_FAR_AHEAD_US, digest_of, is_far_ahead, merged
+from pgengram.sync.folder import CHANGES, File, small
+from pgengram.sync.intake import Intake, Memo, Outcome
+from pgengram.sync.merging import TOO_FAR_AHEAD_US, digest_of
 from pgengram.sync.mirror import ExchangedFolder
 
-READ_AT_ONCE: Final = 200  # records taken in one transaction
 WRITTEN_AT_ONCE: Final = 500  # records of one file
 TURNS_AT_ONCE: Final = 100  # … if they are turns, which may be much longer than memories
-ERASED_AT_ONCE: Final = 200
 AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
-
-
-@dataclass(slots=True)
-class Outcome:
-    """What an exchange did: memories and rows taken, written and erased, and files that could not be read, with why."""
-
-    taken: int = 0
-    written: int = 0
-    erased: int = 0
-    unread: dict[str, str] = field(default_factory=dict)
-    problem: str | None = None
 
 
 def now_us() -> int:
@@ -67,6 +49,7 @@ class Exchange:
         self._clock = clock
         self._writer = secrets.token_hex(6)  # of this process alone, so that a copy of a store never writes as another
         self._latest = 0  # microseconds since 1970 at the last exchange
+        self._memo = Memo()
         self._folders: dict[state.Settings, ExchangedFolder] = {}  # one: a remote may hold a connection
 
     async def run(self) -> Outcome | None:
@@ -82,9 +65,12 @@ class Exchange:
             return None
         outcome, now = Outcome(), self._clock()
         set_back, self._latest = now + TOO_FAR_AHEAD_US < self._latest or not self._latest, now
+        if set_back:
+            self._memo = Memo()
         try:
             folder = self._folder(settings)
-            await _Run(self._core, settings, folder, self._writer, self._clock, outcome).all(set_back=set_back)
+            run = _Run(self._core, settings, folder, self._writer, self._clock, self._memo, outcome)
+            await run.all(set_back=set_back)
         except OSError as error:
             outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
         self._core.notice_growth(outcome.taken)
@@ -110,9 +96,11 @@ class _Run:
         exchanged: ExchangedFolder,
         writer: str,
         clock: Callable[[], int],
+        memo: Memo,
         outcome: Outcome,
     ) -> None:
         self._core, self._settings, self._writer, self._clock = core, settings, writer, clock
+        self._memo = memo
         self._exchanged, self._folder = exchanged, exchanged.folder
         self._emptied: list[str] = []  # names of our own files whose records another one has now
         self.outcome = outcome
@@ -138,8 +126,19 @@ class _Run:
         if set_back:
             await self._date_again(listed)
         await self._miss(listed, known)
-        await self._read_all(listed, known)
-        await self._take_waiting()
+        intake = Intake(
+            self._core,
+            self._settings,
+            self._folder,
+            self._writer,
+            self._clock,
+            self._transaction,
+            self._memo,
+            self.outcome,
+        )
+        for file in await intake.read(listed, known):
+            await self._write_again(file)
+        await intake.take_waiting()
         await self._write_changes(listed, known)
         await self._write_erased()
         await asyncio.to_thread(self._exchanged.publish, self._settings.device, self._emptied)
@@ -185,119 +184,11 @@ class _Run:
             if at > self._clock() + TOO_FAR_AHEAD_US:
                 await self._write_again(file)
 
-    # -- reading ---------------------------------------------------------------------------------------------------
-
-    async def _read_all(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> None:
-        unread = [
-            file
-            for file in listed
-            if file.name != DEVICE
-            and ((row := known.get((file.device, file.name))) is None or row["mark"] != file.mark or row["problem"])
-        ]
-        for file in sorted(unread, key=lambda one: one.name != ERASED):  # what was erased first, so that it never comes
-            try:
-                await (self._read_erased(file) if file.name == ERASED else self._read_changes(file))
-                problem = None
-            except (Unreadable, InvalidInput) as error:
-                problem = error.message
-            except (KeyError, TypeError, ValueError, AttributeError):
-                problem = "It has a form that can't be read."
-            except FileNotFoundError:
-                continue
-            if problem and known.get((file.device, file.name), {}).get("written"):
-                await self._write_again(file)
-                continue
-            if problem:
-                self.outcome.unread[f"{file.device}/{file.name}"] = problem
-            async with self._transaction() as tx:
-                given = {"device": file.device, "name": file.name, "mark": file.mark, "problem": problem}
-                await tx.run(state.NOTE_FILE, {**given, "written": False})
-
     async def _write_again(self, file: File) -> None:
         """Empty a file of ours, and have all that it said rewritten."""
         await self._note_own(await asyncio.to_thread(self._folder.write, file.device, file.name, [], self._clock()))
         async with self._transaction() as tx:
             await state.note_everything(tx)
-
-    async def _read_erased(self, file: File) -> None:
-        there = await asyncio.to_thread(lambda: {str(record["id"]) for record in self._folder.read(file)})
-        async with self._transaction() as tx:
-            fresh = iter(sorted(there - await state.erased(tx)))
-        while batch := [UUID(id_) for id_ in islice(fresh, ERASED_AT_ONCE)]:
-            async with self._transaction() as tx:
-                await deletion.erase_memories(tx, batch, session_id=None)
-            self.outcome.erased += len(batch)
-
-    async def _read_changes(self, file: File) -> None:
-        reading: Iterator[dict[str, Any]] = self._folder.read(file)
-        late = 0
-        while batch := await asyncio.to_thread(lambda: list(islice(reading, READ_AT_ONCE))):
-            lines = [Line.of(record) for record in batch]
-            in_time = [line for line in lines if not is_far_ahead(line.document, self._clock())]
-            late += len(lines) - len(in_time)
-            await self._take(in_time)
-        if late:
-            raise Unreadable(
-                f"{late} changes are dated more than a day ahead of this machine's clock.",
-                "Set the clock of the machine that wrote them, or of this one.",
-            )
-
-    async def _take_waiting(self) -> None:
-        """Try again what waited for what it leads to."""
-        async with self._transaction() as tx:
-            waiting = await tx.rows(state.WAITING, {"limit": WRITTEN_AT_ONCE})
-        for table in state.ROWS:
-            lines = [Line.of(row) for row in waiting if row["kind"] == table.record]
-            if lines:
-                await self._take_rows(table.record, lines)
-
-    async def _take(self, lines: Sequence[Line]) -> None:
-        latest: dict[tuple[str, str], Line] = {}
-        for line in lines:
-            there = latest.get((line.kind, line.key))
-            latest[line.kind, line.key] = (
-                replace(line, document=merged(there.document, line.document)) if there else line
-            )
-        kinds: dict[str, list[Line]] = {}
-        for line in latest.values():
-            kinds.setdefault(line.kind, []).append(line)
-        if ours := kinds.pop(state.MEMORY, []):
-            await self._take_memories(ours)
-        for kind in (table.record for table in state.ROWS):
-            if there_are := kinds.pop(kind, []):
-                await self._take_rows(kind, there_are)
-        if kinds:
-            raise Unreadable(
-                f"It has records called {', '.join(sorted(kinds))}, which a newer pgengram wrote.",
-                "Update pgengram on this machine; what it writes can be read there meanwhile.",
-            )
-
-    async def _take_memories(self, lines: list[Line]) -> None:
-        async with self._transaction() as tx:
-            there = await rows.records(tx, [line.key for line in lines])
-        texts = {
-            line.key: text
-            for line in lines
-            if isinstance(text := line.document.shown().get("content"), str)
-            and text != there.get(line.key, {}).get("content")
-        }
-        await self._store_memories(lines, texts)
-
-    @retrying
-    async def _store_memories(self, lines: Sequence[Line], texts: Mapping[str, str]) -> None:
-        embedded = await self._core.models.passages(list(texts.values()))
-        parts = dict(zip(texts, embedded.vectors, strict=True))
-        async with self._transaction() as tx:
-            await tx.allow_for(len(lines))
-            taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
-            self.outcome.taken += await taking.take(lines, parts)
-
-    async def _take_rows(self, kind: str, lines: Sequence[Line]) -> None:
-        async with self._transaction() as tx:
-            if kind in state.OF_CONVERSATIONS and not (await conversations.keeping(tx)).keeps:
-                return
-            taking = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
-            self.outcome.taken += await taking.take(lines, self._core.model_key)
 
     # -- writing ---------------------------------------------------------------------------------------------------
 
@@ -317,7 +208,7 @@ class _Run:
             if joined is None:
                 return
             file, self._emptied = joined
-            await tx.run(state.NOTE_FILE, _own(file))
+            await state.note_files(tx, [file.noted(written=True)])
             await tx.run(state.DROP_FILES, {"device": file.device, "names": self._emptied})
 
     async def _write_some(self, device: str, name: str) -> bool:
@@ -329,7 +220,7 @@ class _Run:
             records = await self._written(tx, changed)
             if records:
                 file = await asyncio.to_thread(self._folder.write, device, name, records, self._clock())
-                await tx.run(state.NOTE_FILE, _own(file))
+                await state.note_files(tx, [file.noted(written=True)])
             await state.written_down(tx, changed)
         self.outcome.written += len(records)
         return True
@@ -386,7 +277,7 @@ class _Run:
 
     async def _note_own(self, file: File) -> None:
         async with self._transaction() as tx:
-            await tx.run(state.NOTE_FILE, _own(file))
+            await state.note_files(tx, [file.noted(written=True)])
 
 
 @asynccontextmanager
@@ -395,7 +286,3 @@ async def _alone(core: Core) -> AsyncIterator[Transaction]:
     async with core.store.transaction() as tx:
         await state.lock(tx)
         yield tx
-
-
-def _own(file: File) -> dict[str, Any]:
-    return {"device": file.device, "name": file.name, "mark": file.mark, "written": True, "problem": None}

@@ -44,6 +44,12 @@ class File:
         found = path.stat()
         return cls(path.parent.name, path.name, path, f"{found.st_size}-{found.st_mtime_ns}", found.st_size)
 
+    def noted(self, problem: str | None = None, *, written: bool = False) -> dict[str, Any]:
+        """Return what is noted of it once it was read, maybe with a problem, or `written`."""
+        return {
+            "device": self.device, "name": self.name, "mark": self.mark, "written": written, "problem": problem,
+        }  # fmt: skip
+
     @property
     def has_changes(self) -> bool:
         """Whether it is a file of changes, and not one about its device."""

@@ -59,6 +59,11 @@ def record_of(id_: str, shown: Mapping[str, Any], version: int) -> dict[str, Any
     }
 
 
+def without_history(shown: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what is shown of a document, without what happened to it."""
+    return {name: value for name, value in shown.items() if not name.startswith(HISTORY)}
+
+
 def events(shown: Mapping[str, Any], without: Collection[str] = ()) -> list[dict[str, Any]]:
     """Return the entries of a history, oldest first, without those of some names."""
     names = (name for name in shown if name.startswith(HISTORY) and name not in without)

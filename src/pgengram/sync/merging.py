@@ -62,6 +62,10 @@ class Document:
         """Return the value of each field: of several, the latest."""
         return {name: latest(entries).value for name, entries in self.entries.items()}
 
+    def latest_stamp(self) -> int:
+        """Return when it was last written, as clocks had it: if that is far ahead, it would win over all that comes."""
+        return max((one.stamp for entries in self.entries.values() for one in entries), default=0)
+
     def disputed(self) -> Iterator[tuple[str, list[Entry]]]:
         """Yield fields written in several places at once, with the different values, the shown one first."""
         for name, entries in self.entries.items():
@@ -177,11 +181,6 @@ def as_one(document: Document, writer: str) -> Document:
         name: (replace(latest(all_), writer=writer, number=number),) for name, all_ in document.entries.items()
     }
     return Document(dict(document.seen), entries, dict(document.counts))
-
-
-def is_far_ahead(document: Document, clock: int) -> bool:
-    """Whether a state was dated by a clock that is more than a day ahead: it would win over all that comes."""
-    return any(one.stamp > clock + TOO_FAR_AHEAD_US for all_ in document.entries.values() for one in all_)
 
 
 def _entry_as_json(one: Entry, *, bare: bool) -> list[Any]:

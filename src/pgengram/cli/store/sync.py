@@ -15,7 +15,7 @@ from pgengram.errors import Conflict
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core
-    from pgengram.sync.exchange import Outcome
+    from pgengram.sync.intake import Outcome
 
 sync = Commands("Keep one memory on several machines, through a folder, a server or a repository.")
 ON_THE_OTHER = "On the other machine: pgengram sync join {} {}"

@@ -19,6 +19,8 @@ from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Arrival, Table
 from pgengram.store.sync import state
 
+# Uses memories_pkey.
+CONTENTS: Final = "SELECT id, content FROM memories WHERE namespace_id = %(namespace_id)s AND id = ANY(%(ids)s)"
 SILENTLY: Final = "SELECT set_config('pgengram.syncing', %(on)s, true)"
 SAME_ELSEWHERE: Final = "The same was stored on another machine."
 # Uses the table's primary key.
@@ -26,12 +28,12 @@ READ_ROWS: Final = sql.SQL("""
 SELECT jsonb_build_array({texts})::text AS key, to_jsonb(t) - {derived}::text[] AS row FROM {table} t
 JOIN jsonb_populate_recordset(NULL::{table}, %(rows)s) AS given USING (namespace_id, {key})
 """)
-PUT_ROW: Final = sql.SQL("""
-INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM jsonb_populate_record(NULL::{table}, %(row)s)
+PUT_ROWS: Final = sql.SQL("""
+INSERT INTO {table} AS t ({columns}) SELECT {columns} FROM jsonb_populate_recordset(NULL::{table}, %(rows)s)
 ON CONFLICT (namespace_id, {key}) DO UPDATE SET {assigned} RETURNING 1
 """)
-DROP_ROW: Final = sql.SQL("""
-DELETE FROM {table} t USING jsonb_populate_record(NULL::{table}, %(row)s) AS g WHERE {same} RETURNING 1
+DROP_ROWS: Final = sql.SQL("""
+DELETE FROM {table} t USING jsonb_populate_recordset(NULL::{table}, %(rows)s) AS g WHERE {same} RETURNING 1
 """)
 # Uses memory_history_pkey.
 ADD_HISTORY: Final = """
@@ -81,6 +83,11 @@ async def records(tx: Transaction, ids: Collection[str]) -> dict[str, dict[str, 
     return {str(id_): record for id_, record in found.items()}
 
 
+async def contents(tx: Transaction, ids: Collection[str]) -> dict[str, str]:
+    """Return what memories say, by their ids."""
+    return {str(row["id"]): row["content"] for row in await tx.rows(CONTENTS, {"ids": [UUID(id_) for id_ in ids]})}
+
+
 async def erased(tx: Transaction, ids: Collection[str]) -> set[str]:
     """Return the ids of those of these memories that were erased here."""
     return {str(id_) for id_ in await transferring.erased_here(tx, [UUID(id_) for id_ in ids])}
@@ -126,7 +133,8 @@ async def set_counts(tx: Transaction, counts: Mapping[str, Sequence[float]], nev
     ]  # fmt: skip
     if rows:
         await tx.run(SET_USES, {"rows": Jsonb(rows)})
-        await tx.run(SET_OUTCOMES, {"rows": Jsonb([row for row in rows if row["attempts"]])})
+    if attempted := [row for row in rows if row["attempts"]]:
+        await tx.run(SET_OUTCOMES, {"rows": Jsonb(attempted)})
 
 
 async def twins(tx: Transaction, hashes: Collection[bytes]) -> dict[bytes, UUID]:
@@ -180,26 +188,40 @@ async def rows_now(tx: Transaction, table: Table, keys: Collection[str]) -> dict
     return {row["key"]: row["row"] for row in await tx.rows(statement, {"rows": given})}
 
 
-async def put_row(tx: Transaction, table: Table, key: str, fields: Mapping[str, Any]) -> bool:
-    """Set a row to these fields, or remove it where there are none; return whether that could be done.
+async def put_rows(tx: Transaction, table: Table, given: Mapping[str, Mapping[str, Any]]) -> set[str]:
+    """Set rows, by the texts of their keys, to these fields, or remove those that have none; return the keys of those
+    that could not be set.
 
-    It could not where what it leads to is not here yet, another row has what only one may have, or a newer version
+    They could not where what they lead to is not here yet, another row has what only one may have, or a newer version
     wrote what this one cannot hold.
     """
-    row = {**fields, **key_row(table, key), "namespace_id": tx.namespace_id}
-    if not fields:
-        same = sql.SQL(" AND ").join(
-            sql.SQL("t.{0} = g.{0}").format(sql.Identifier(name))
-            for name in ("namespace_id", *(n for n, _ in table.key))
-        )
-        await tx.rows(DROP_ROW.format(table=sql.Identifier(table.name), same=same), {"row": Jsonb(row)})
-        return True
-    if table.record == "belief":
-        await _settle_belief(tx, row)
+    whole = {key: {**fields, **key_row(table, key), "namespace_id": tx.namespace_id} for key, fields in given.items()}
+    gone = [row for key, row in whole.items() if not given[key]]
+    if gone:
+        names = ("namespace_id", *(name for name, _ in table.key))
+        same = sql.SQL(" AND ").join(sql.SQL("t.{0} = g.{0}").format(sql.Identifier(name)) for name in names)
+        await tx.rows(DROP_ROWS.format(table=sql.Identifier(table.name), same=same), {"rows": Jsonb(gone)})
+    there = {key: row for key, row in whole.items() if given[key]}
+    if not there:
+        return set()
+    statement = await _put(tx, table)
+    if table.record != "belief" and await _is_put(tx, statement, list(there.values())):
+        return set()
+    left = set()
+    for key, row in there.items():
+        if table.record == "belief":
+            await _settle_belief(tx, row)
+        if not await _is_put(tx, statement, [row]):
+            left.add(key)
+    return left
+
+
+async def _is_put(tx: Transaction, statement: sql.Composed, given: Sequence[Mapping[str, Any]]) -> bool:
+    """Set rows, all or none, and return whether that could be done."""
     try:
         async with tx.connection.transaction():
-            return bool(await tx.rows(await _put(tx, table), {"row": Jsonb(row)}))
-    except psycopg.errors.IntegrityError:
+            return bool(await tx.rows(statement, {"rows": Jsonb(list(given))}))
+    except (psycopg.errors.IntegrityError, psycopg.errors.CardinalityViolation):  # the latter: one row twice
         return False
 
 
@@ -216,7 +238,7 @@ async def _put(tx: Transaction, table: Table) -> sql.Composed:
     columns = [row["name"] for row in await tx.rows(transferring.FIND_COLUMNS, given)]
     key = [name for name, _ in table.key]
     assigned = [name for name in columns if name not in {"namespace_id", *key}] or key
-    return PUT_ROW.format(
+    return PUT_ROWS.format(
         table=sql.Identifier(table.name),
         columns=sql.SQL(", ").join(map(sql.Identifier, columns)),
         key=sql.SQL(", ").join(map(sql.Identifier, key)),

@@ -86,7 +86,7 @@ ON CONFLICT (namespace_id, kind, key) DO NOTHING
 
 # Uses sync_documents_pkey.
 DOCUMENTS: Final = """
-SELECT key, state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = %(kind)s AND key = ANY(%(keys)s)
+SELECT key, state, waits FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = %(kind)s AND key = ANY(%(keys)s)
 """
 KEEP: Final = """
 INSERT INTO sync_documents (namespace_id, kind, key, state, disputed, waits)
@@ -98,9 +98,6 @@ SET state = excluded.state, disputed = excluded.disputed, waits = excluded.waits
 # Uses sync_documents_waiting.
 WAITING: Final = """
 SELECT kind, key, state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND waits ORDER BY kind, key LIMIT %(limit)s
-"""
-WAITS: Final = """
-SELECT key FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = %(kind)s AND key = ANY(%(keys)s) AND waits
 """
 # Uses sync_documents_disputed.
 DISPUTED: Final = """
@@ -126,9 +123,10 @@ SELECT kind, key, state -> 'seen' AS seen FROM sync_documents WHERE namespace_id
 ALL_IDS: Final = "SELECT id::text AS id FROM memories WHERE namespace_id = %(namespace_id)s"
 
 FILES: Final = "SELECT device, name, mark, written, problem FROM sync_files WHERE namespace_id = %(namespace_id)s"
-NOTE_FILE: Final = """
+NOTE_FILES: Final = """
 INSERT INTO sync_files (namespace_id, device, name, mark, written, problem)
-VALUES (%(namespace_id)s, %(device)s, %(name)s, %(mark)s, %(written)s, %(problem)s)
+SELECT %(namespace_id)s, f.device, f.name, f.mark, f.written, f.problem
+FROM jsonb_to_recordset(%(files)s) AS f(device text, name text, mark text, written boolean, problem text)
 ON CONFLICT (namespace_id, device, name) DO UPDATE
 SET mark = excluded.mark, written = sync_files.written OR excluded.written, problem = excluded.problem
 """
@@ -317,20 +315,18 @@ async def note_changed(tx: Transaction, kind: str, keys: Collection[str]) -> Non
         await tx.run(NOTE, {"kind": kind, "keys": sorted(keys)})
 
 
-async def documents(tx: Transaction, kind: str, keys: Collection[str]) -> dict[str, Any]:
-    """Return what is known of memories or rows, as JSON, by their keys."""
-    return {row["key"]: row["state"] for row in await tx.rows(DOCUMENTS, {"kind": kind, "keys": list(keys)})}
+async def documents(tx: Transaction, kind: str, keys: Collection[str]) -> tuple[dict[str, Any], set[str]]:
+    """Return what is known of memories or rows, as JSON, by their keys, and the keys of those that are not here, as what
+    they lead to is not here yet.
+    """
+    found = await tx.rows(DOCUMENTS, {"kind": kind, "keys": list(keys)})
+    return {row["key"]: row["state"] for row in found}, {row["key"] for row in found if row["waits"]}
 
 
 async def keep(tx: Transaction, kind: str, states: Sequence[Mapping[str, Any]]) -> None:
     """Keep what is known now: `key`, `state`, whether it is `disputed`, and whether it `waits` for what it leads to."""
     if states:
         await tx.run(KEEP, {"kind": kind, "documents": Jsonb(list(states))})
-
-
-async def waiting(tx: Transaction, kind: str, keys: Collection[str]) -> set[str]:
-    """Return which of these rows are known but not here, as what they lead to is not here yet."""
-    return {row["key"] for row in await tx.rows(WAITS, {"kind": kind, "keys": list(keys)})}
 
 
 async def last_erasure_notice(tx: Transaction, device: str) -> tuple[str, str]:
@@ -343,6 +339,12 @@ async def last_erasure_notice(tx: Transaction, device: str) -> tuple[str, str]:
 async def removed_turns(tx: Transaction) -> set[str]:
     """Return the keys of turns that were known and are not kept any more."""
     return {row["key"] for row in await tx.rows(REMOVED_TURNS)}
+
+
+async def note_files(tx: Transaction, files: Sequence[Mapping[str, Any]]) -> None:
+    """Note files that were read or written: `device`, `name`, `mark`, whether they were `written` here, and a `problem`."""
+    if files:
+        await tx.run(NOTE_FILES, {"files": Jsonb(list(files))})
 
 
 async def note_erasure(tx: Transaction) -> None:
