@@ -192,7 +192,9 @@ def view_of(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
         value = row.get(name)
         if value not in EMPTY:
             view[name] = [str(v) for v in value or []] if name in IDS else as_text(value)
-    if (author := author_of(row.get("person_id"))) is not None:
+    if row.get("space"):
+        view["space"] = row["space"]
+    if (author := row.get("author") or author_of(row.get("person_id"))) is not None:
         view["author"] = author
     if "relevance" in view:
         view["relevance"] = round(view["relevance"], 9)

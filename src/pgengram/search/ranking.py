@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
 from pgengram.fields import MAX_LIMIT
@@ -21,8 +21,9 @@ from pgengram.search.candidates import (
 )
 from pgengram.search.features import Candidates, Terms, best_words, features, weights
 from pgengram.search.filters import WITH_ACTIVATION, Asked
-from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, add_probabilities, lead, way_of
-from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, Match, hits_of
+from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, lead, way_of
+from pgengram.search.results.hits import HIT_COLUMNS, Hit, Hits, How, Match, hits_of
+from pgengram.search.several import Ranking, judged
 from pgengram.search.times.dates import date_pattern
 from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
 from pgengram.store.connection.database import Row, Transaction
@@ -102,6 +103,15 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     Raises:
         ModelSwitched: the store has taken another model since the question was embedded.
     """
+    return judged([await ranking_of(tx, asked, embedded, offset)], offset, asked.parsed.question.limit)
+
+
+async def ranking_of(tx: Transaction, asked: Asked, embedded: Embedded, offset: int = 0) -> Ranking:
+    """Return what the namespace of a transaction has for a page that begins at `offset`, and some around it.
+
+    Raises:
+        ModelSwitched: the store has taken another model since the question was embedded.
+    """
     model, question = embedded.model_in(tx), asked.parsed.question
     scope = with_vector_search(asked.parsed.scope, model, tx.namespace_id)
     if offset:
@@ -116,16 +126,14 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
     mean_cosine = UNRELATED if model is None else await model.mean_cosine(tx)
-    best, hidden = _ranked(asked, rows, given, mean_cosine)
     ordered, first, last = _stretch(asked, offset)
-    found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches[: question.limit])
+    best, hidden = _ranked(asked, rows, given, mean_cosine, last)
+    found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches)
     if ordered and model is not None and not asked.ids:
         found = await what_holds.current_first(tx, found, model, asked)
-    answered, evidence = add_probabilities(asked, found, best.field)
-    found = found[offset - first :][: question.limit]
-    await what_holds.note_conflicts(tx, found)
-    of_hidden = _as_fitting(asked, hidden_hits, found, hidden.field)
-    return Hits(found, _how(embedded.failed, model, vectors), of_hidden, answered, evidence)
+    await what_holds.note_linked(tx, found[offset - first :][: question.limit])
+    how = _how(embedded.failed, model, vectors)
+    return Ranking(asked, found, first, best.field, best.nearest, hidden_hits, hidden.field, how)
 
 
 class _Ranked(NamedTuple):
@@ -133,24 +141,28 @@ class _Ranked(NamedTuple):
 
     matches: list[tuple[UUID, Match]]
     field: Field
+    nearest: Numbers
 
 
-def _ranked(asked: Asked, rows: list[Row], given: dict[str, Any], mean_cosine: float) -> tuple[_Ranked, _Ranked]:
-    """Rank the candidates, and the hidden memories as if they were some."""
+def _ranked(
+    asked: Asked, rows: list[Row], given: dict[str, Any], mean_cosine: float, last: int
+) -> tuple[_Ranked, _Ranked]:
+    """Rank the candidates, of which the best `last` are told, and the hidden memories as if they were some."""
     found, hidden = (
         Candidates.of([row for row in rows if (row["found_by"] == HIDDEN) == is_hidden], mean_cosine)
         for is_hidden in (False, True)
     )
     terms = Terms(asked.weights, given["bits"], given["names"], asked.full)
     most = best_words((found, hidden), terms)
-    return _ranked_together(asked, found, terms, most), _ranked_together(asked, hidden, terms, most)
+    limit = asked.parsed.question.limit
+    return _ranked_together(asked, found, terms, most, last), _ranked_together(asked, hidden, terms, most, limit)
 
 
-def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float) -> _Ranked:
+def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float, last: int) -> _Ranked:
     import numpy as np
 
     if not found.rows:
-        return _Ranked([], Field())
+        return _Ranked([], Field(), np.empty(0))
     question = asked.parsed.question
     columns = features(found, terms, {*asked.speakers}, most, asks_when=asked.parsed.wants_time)
     if np.isnan(found.similarity).all():  # without vectors words stand for meaning, too
@@ -178,12 +190,13 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float)
                 is_of_long_talk=bool(columns["is_long"][place]),
             ),
         )
-        for place in order
+        for place in order[:last]
     ]
     best = float(fit.max())
-    sharpness = weights("sharpness")[way_of(asked, [match for _, match in matches])]
+    by_meaning = bool((allowed & ~np.isnan(found.similarity)).any())
+    sharpness = weights("sharpness")[way_of(asked, by_meaning=by_meaning)]
     nearest = np.sort(found.meaning[~np.isnan(found.meaning)])[::-1][:CANDIDATES]
-    return _Ranked(matches, Field(best, float(np.exp(sharpness * (fit - best)).sum()), lead(nearest)))
+    return _Ranked(matches, Field(best, float(np.exp(sharpness * (fit - best)).sum()), lead(nearest)), nearest)
 
 
 async def _whole(tx: Transaction, *parts: Sequence[tuple[UUID, Match]]) -> list[list[Hit]]:
@@ -199,17 +212,6 @@ async def _whole(tx: Transaction, *parts: Sequence[tuple[UUID, Match]]) -> list[
     return found
 
 
-def _as_fitting(asked: Asked, hidden: list[Hit], found: list[Hit], field: Field) -> dict[UUID, str]:
-    """Return the status of the hidden memories that fit no less than the last of the hits asked for."""
-    limit = asked.parsed.question.limit
-    if not hidden or add_probabilities(asked, hidden, field)[1] == "none":
-        return {}
-    least = FITS_STILL * max(hit.fit for hit in hidden)
-    if len(found) >= limit:
-        least = max(least, found[-1].fit)
-    return {hit.id: hit.status for hit in hidden[:limit] if hit.fit >= least}
-
-
 def _stretch(asked: Asked, offset: int) -> tuple[bool, int, int]:
     """Return whether hits are put in the order of what holds now, and the places from and to which they are read."""
     question = asked.parsed.question
@@ -220,7 +222,7 @@ def _stretch(asked: Asked, offset: int) -> tuple[bool, int, int]:
     return False, offset, offset + max(question.limit, least)
 
 
-def _how(failed: bool, model: VectorIndex | None, vectors: int) -> Literal["exact", "approximate", "words"]:
+def _how(failed: bool, model: VectorIndex | None, vectors: int) -> How:
     if failed:
         return "words"
     return "exact" if model is None or vectors <= model.few else "approximate"

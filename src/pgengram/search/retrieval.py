@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Coroutine, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
-from pgengram.search.filters import Asked, Parsed
+from pgengram.search import listing, several
+from pgengram.search.filters import Asked, Parsed, scope_of
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
-from pgengram.search.ranking import ranked
+from pgengram.search.ranking import ranking_of
 from pgengram.search.results.budget import REACH, fused, question_parts
 from pgengram.search.results.hits import Cursor, Hits
 from pgengram.search.vector_index import Embedded
@@ -37,6 +38,19 @@ class QuestionEmbedder(Protocol):
         """Take a caller's own vector."""
 
 
+T = TypeVar("T")
+
+
+class Reads(Protocol):
+    """What reads the memories of one namespace."""
+
+    async def read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
+        """Return what `work` returns, which is given what begins a transaction and may be called again."""
+
+
+Asking = tuple[Reads, Question]  # whose memories, and the question with the names of its filters as they store them
+
+
 class Retrieval:
     """Finds the memories that answer a question, best first."""
 
@@ -44,48 +58,67 @@ class Retrieval:
         self._embedder = embedder
         self._frequencies = Frequencies()
 
-    async def hits(self, begin: Begin, question: Question, place: Cursor) -> Hits:
-        """Return the hits of a question from `place` on.
+    async def hits(self, asking: Sequence[Asking], place: Cursor) -> Hits:
+        """Return the hits of a question from `place` on, out of one namespace or several.
 
         Args:
-            begin: begins a transaction.
-            question: with the names of its filters as they are stored.
+            asking: who is asked, one's own memories first.
             place: where the page begins.
         """
+        question = asking[0][1]
+        if question.lists:
+            return await _listed(asking, place)
         if question.mode == "text":  # whose signs hold for the whole of a text
             asked = [(1.0, query) for query in question.queries]
         else:
             asked = [part for query in question.queries for part in question_parts(query)]
         if len(asked) == 1:
-            return await self._found(begin, question, place)
-        return await self._found_together(begin, question, asked, place)
+            return await self._found(asking, place)
+        return await self._found_together(asking, asked, place)
 
     async def _found_together(
-        self, begin: Begin, question: Question, asked: Sequence[tuple[float, str]], place: Cursor
+        self, asking: Sequence[Asking], asked: Sequence[tuple[float, str]], place: Cursor
     ) -> Hits:
         """Ask several texts one after the other, and rank what they find as one by their weights."""
-        reach = {"further_queries": [], "limit": max(REACH, place.offset + question.limit)}
+        limit = asking[0][1].limit
+        reach = {"further_queries": [], "limit": max(REACH, place.offset + limit)}
         start = replace(place, offset=0)
         answers = [
-            (weight, await self._found(begin, question.model_copy(update={"query": text, **reach}), start))
-            for weight, text in asked
+            (weight, await self._found(_each_with(asking, query=text, **reach), start)) for weight, text in asked
         ]
-        return fused(answers, place.offset, question.limit)
+        return fused(answers, place.offset, limit)
 
-    async def _found(self, begin: Begin, question: Question, place: Cursor) -> Hits:
+    async def _found(self, asking: Sequence[Asking], place: Cursor) -> Hits:
+        """Ask one text; each of several is asked for what may be on the page, and on those before it."""
+        limit = asking[0][1].limit
+        start = place if len(asking) == 1 else replace(place, offset=0)
+        if start is not place:
+            asking = _each_with(asking, limit=place.offset + limit)
+        parsed = parse(asking[0][1], place.now)
+
+        async def ranking(begin: Begin, question: Question) -> several.Ranking:
+            its = (
+                parsed if question is parsed.question else replace(parsed, question=question, scope=scope_of(question))
+            )
+            return await self._ranking(begin, its, start.offset)
+
+        rankings = await _asked_each(asking, ranking)
+        _note_origins(rankings)
+        return several.judged(rankings, place.offset, limit)
+
+    async def _ranking(self, begin: Begin, parsed: Parsed, offset: int) -> several.Ranking:
         """Embed what the question likely means while its words are looked up, and again if it means another."""
-        parsed = parse(question, place.now)
         async with _under_way(self._vector(parsed)) as embedding:
             async with begin() as tx:
                 asked = await understand(tx, parsed, self._frequencies)
                 await asyncio.wait([embedding], timeout=HELD_S)
                 if embedding.done() and _is_its_vector(asked, embedding.result()):
-                    return await ranked(tx, asked, embedding.result(), place.offset)
+                    return await ranking_of(tx, asked, embedding.result(), offset)
             embedded = await embedding
         if not _is_its_vector(asked, embedded):
-            embedded = await self._embedded(asked.meaning, question.mode)
+            embedded = await self._embedded(asked.meaning, parsed.question.mode)
         async with begin() as tx:
-            return await ranked(tx, asked, embedded, place.offset)
+            return await ranking_of(tx, asked, embedded, offset)
 
     async def _vector(self, parsed: Parsed) -> Embedded:
         """Return the vector that a question brings or most likely needs."""
@@ -127,3 +160,47 @@ async def _under_way(work: Coroutine[Any, Any, Embedded]) -> AsyncIterator[async
     finally:
         task.cancel()
         await asyncio.wait([task])
+
+
+async def _listed(asking: Sequence[Asking], place: Cursor) -> Hits:
+    """Return a page of the list of one namespace, or of several in one order."""
+    question = asking[0][1]
+    start = place if len(asking) == 1 else replace(place, offset=0)
+    if start is not place:
+        asking = _each_with(asking, limit=place.offset + question.limit)
+
+    async def listed(begin: Begin, its: Question) -> Hits:
+        async with begin() as tx:
+            return await listing.list_page(tx, its, start)
+
+    lists = await _asked_each(asking, listed)
+    _note_origins(lists)
+    return lists[0] if len(asking) == 1 else several.listed(question, lists, place.offset)
+
+
+async def _asked_each(asking: Sequence[Asking], work: Callable[[Begin, Question], Awaitable[T]]) -> list[T]:
+    """Ask all at once."""
+
+    async def asked(reads: Reads, question: Question) -> T:
+        return await reads.read(lambda begin: work(begin, question))
+
+    if len(asking) == 1:
+        return [await asked(*asking[0])]
+    others = [asyncio.create_task(asked(*one)) for one in asking[1:]]
+    try:
+        own = await asked(*asking[0])  # here, as it may say that what it read is stale
+        return [own, *(await asyncio.gather(*others))]
+    finally:
+        for task in others:
+            task.cancel()
+        await asyncio.wait(others)
+
+
+def _each_with(asking: Sequence[Asking], **change: Any) -> list[Asking]:
+    return [(reads, question.model_copy(update=change)) for reads, question in asking]
+
+
+def _note_origins(answers: Sequence[Hits | several.Ranking]) -> None:
+    for number, one in enumerate(answers):
+        for hit in one.found:
+            hit.origin = number

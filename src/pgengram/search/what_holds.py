@@ -203,21 +203,21 @@ WHERE {VISIBLE}
 """
 
 
-async def note_conflicts(tx: Transaction, hits: Sequence[Hit]) -> None:
-    """Add `conflicts_with` to each active hit that disagrees with another memory: its id, and why that is thought.
+async def note_linked(tx: Transaction, hits: Sequence[Hit]) -> None:
+    """Add `conflicts_with` to each active hit that was linked with the type `contradicts`, wherever the other is."""
+    linked = {hit.id: hit for hit in hits if hit.status == "active" and hit.contradicted}
+    for edge in await tx.rows(CONTRADICTED, {"ids": list(linked)}) if linked else ():
+        linked[edge["one"]].conflicts_with.append({"id": str(edge["other"]), "why": LINKED})
 
-    What was linked with the type `contradicts` is told wherever the other memory is; what only looks like it, among
-    `hits`.
-    """
+
+def note_differing(hits: Sequence[Hit]) -> None:
+    """Add `conflicts_with` to each of two active hits that look as if they disagree, and in what they differ."""
     active = {hit.id: hit for hit in hits if hit.status == "active"}
-    why: dict[tuple[UUID, UUID], str] = {}
     for one, other, differing in _disagreeing([*active.values()][:COMPARED]):
-        why[one, other] = why[other, one] = f"differs in {' and '.join(differing)}"
-    linked = [id_ for id_, hit in active.items() if hit.contradicted]
-    for edge in await tx.rows(CONTRADICTED, {"ids": linked}) if linked else ():
-        why[edge["one"], edge["other"]] = LINKED
-    for (one, other), reason in why.items():
-        active[one].conflicts_with.append({"id": str(other), "why": reason})
+        for mine, its in ((one, other), (other, one)):
+            known = active[mine].conflicts_with
+            if all(conflict["id"] != str(its) for conflict in known):
+                known.append({"id": str(its), "why": f"differs in {' and '.join(differing)}"})
 
 
 def _differing(one: Hit, other: Hit) -> list[str]:

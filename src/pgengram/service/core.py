@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from functools import partial
 from typing import Any, Final, Literal, Protocol
@@ -18,9 +19,8 @@ from pgengram.embedders.vectors import Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory, Question, as_invalid_input, validated
-from pgengram.runtime.context import beside_the_loop
+from pgengram.runtime.context import FORMER_MEMBER, beside_the_loop
 from pgengram.runtime.projects import Project
-from pgengram.search import listing
 from pgengram.search.results.hits import Cursor, Hit, Hits
 from pgengram.search.retrieval import Retrieval
 from pgengram.search.succession import may_replace
@@ -109,6 +109,20 @@ class Companion(Protocol):
 
 
 Then = Callable[[Transaction, list[upsert.WriteResult]], Awaitable[None]]
+
+
+@dataclass(frozen=True, slots=True)
+class Beside:
+    """A space that is searched beside one's own memories: how it is shown, and the people in it, by their keys."""
+
+    core: Core
+    name: str
+    people: Mapping[int, str]
+
+    def sign(self, hit: Hit) -> None:
+        """Say where a hit is from, and who stored it there."""
+        hit.space = self.name
+        hit.author = None if hit.person_id is None else self.people.get(hit.person_id, FORMER_MEMBER)
 
 
 class Core:
@@ -262,17 +276,25 @@ class Core:
 
     # -- finding ---------------------------------------------------------------------------------------------------
 
-    async def search(self, question: Question, place: Cursor) -> Hits:
-        """Return the hits, how they were found, and which memories are hidden from them."""
+    async def search(self, question: Question, place: Cursor, spaces: Sequence[Beside] = ()) -> Hits:
+        """Return the hits, how they were found, and which memories are hidden from them; those of `spaces`, too."""
         self.session.current()  # whoever asks is not idle
-        question = await self.as_stored(question)
-        if question.lists:
-            hits = await self.store.read_transaction(lambda tx: listing.list_page(tx, question, place))
-        else:
-            hits = await self.store.read(lambda begin: self._retrieval.hits(begin, question, place))
-        if question.as_of is not None or any(hit.replaced_by for hit in hits.found):
-            await self.store.read_transaction(lambda tx: _complete_hits(tx, hits.found, question.as_of))
+        asked = [self, *(space.core for space in spaces)]
+        asking = [(core.store, await core.as_stored(question)) for core in asked]
+        hits = await self._retrieval.hits(asking, place)
+        for number, core in enumerate(asked):
+            its = [hit for hit in hits.found if hit.origin == number]
+            if its and (question.as_of is not None or any(hit.replaced_by for hit in its)):
+                await core.store.read_transaction(partial(_complete_hits, hits=its, as_of=question.as_of))
+        for hit in hits.found:
+            if hit.origin:
+                spaces[hit.origin - 1].sign(hit)
         return hits
+
+    def note_shown(self, hits: Sequence[Hit], spaces: Sequence[Beside] = ()) -> None:
+        """Have it counted that hits were shown, each where it is from."""
+        for number, core in enumerate([self, *(space.core for space in spaces)]):
+            core.accesses.note([hit.id for hit in hits if hit.origin == number])
 
     async def as_stored(self, question: Question) -> Question:
         """Return `question` with tags by all their words and names in all stored spellings."""

@@ -123,7 +123,7 @@ def recalled_line(hit: Hit, day: date | None = None) -> str:
     told, happens = stated(vars(hit)).date(), hit.occurred_at
     when = f", when {happens:%Y-%m-%d}" if happens and happens.date() not in (told, day) else ""
     source = f", {hit.speaker}" if hit.speaker else ""
-    author = author_of(hit.person_id)
+    author = hit.author or author_of(hit.person_id)
     source += f", shared by {author}" if author else ""
     sure = ", inferred" if hit.capture_mode == "inferred" else ""
     beside = {

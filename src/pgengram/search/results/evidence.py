@@ -110,7 +110,7 @@ def add_probabilities(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[
     matches = [hit.match for hit in hits if hit.match is not None]
     if not matches:
         return 0.0, "none"
-    way = way_of(asked, matches)
+    way = way_of(asked, by_meaning=any(match.similarity is not None for match in matches))
     answered = 1.0 if matches[0].is_named else probability(way, signals(asked, hits, field))
     if last_ahead := _last_ahead(asked, hits):
         answered = max(answered, WEAK)
@@ -143,11 +143,14 @@ def _is_long_talk(matches: Sequence[Match]) -> bool:
     return 2 * sum(match.is_of_long_talk for match in matches) > len(matches)
 
 
-def way_of(asked: Asked, matches: Sequence[Match]) -> Way:
-    """Return the way in which hits were found, which decides what a fit is worth."""
+def way_of(asked: Asked, *, by_meaning: bool) -> Way:
+    """Return the way in which hits were found, which decides what a fit is worth.
+
+    by_meaning: whether any of them has a vector.
+    """
     if asked.parsed.question.mode == "semantic":
         return "semantic"
-    return "auto" if any(match.similarity is not None for match in matches) else "text"
+    return "auto" if by_meaning else "text"
 
 
 def probability(way: Way, found: Signals) -> float:

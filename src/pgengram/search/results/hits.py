@@ -66,7 +66,8 @@ class Hit:
     contradicted: it may be linked as contradicting another; sort_key: its place in a list; superseded_by: what holds
     instead; changed_since: the fields that said something else at the time that was asked for; older, newer: ids of
     hits
-    that it succeeds, and that may have succeeded it.
+    that it succeeds, and that may have succeeded it. Where several namespaces were asked: origin: which of them it is
+    from, 0 is one's own; space, author: the names of any other, and of who stored it there.
     """
 
     id: UUID
@@ -111,6 +112,9 @@ class Hit:
     older: list[str] = field(default_factory=list)
     newer: list[str] = field(default_factory=list)
     match: Match | None = None
+    origin: int = 0
+    space: str | None = None
+    author: str | None = None
 
     @cached_property
     def statement(self) -> Statement:
@@ -123,6 +127,9 @@ class Hit:
         return self.match.fit if self.match else 0.0
 
 
+How = Literal["list", "exact", "approximate", "words"]
+
+
 class Hits(NamedTuple):
     """Hits in their order, and how they were found.
 
@@ -131,7 +138,7 @@ class Hits(NamedTuple):
     """
 
     found: list[Hit]
-    how: Literal["list", "exact", "approximate", "words"]
+    how: How
     hidden: dict[UUID, str] = {}  # noqa: RUF012 - never changed
     answered: float | None = None
     evidence: Evidence | None = None

@@ -27,7 +27,7 @@ from pgengram.views import Found, Read, Recalled, around_view, memory_view, prob
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pgengram.service.core import Core
+    from pgengram.service.core import Beside, Core
     from pgengram.store.connection.database import Transaction
 
 RECALLED: Final = 30  # memories looked at for a context
@@ -38,7 +38,21 @@ NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_
 NOTHING: Final = Hits([], "list")
 
 
-async def found_page(core: Core, question: Question, place: Cursor, mark: str, *, period: str | None = None) -> Found:
+async def found(core: Core, question: Question, spaces: Sequence[Beside] = ()) -> Found:
+    """Return a page of hits of one's own memories and those of `spaces`, or their number if that is asked for."""
+    mark = query_fingerprint(question)
+    place = Cursor(question.now or here(), question.offset)
+    if question.cursor:
+        place = parse_cursor(question.cursor, mark)
+    question, period = in_time(question, place.now)
+    if question.count_only:
+        return await _count_answer(core, question, place, spaces)
+    return await _found_page(core, question, place, mark, period, spaces)
+
+
+async def _found_page(
+    core: Core, question: Question, place: Cursor, mark: str, period: str | None, spaces: Sequence[Beside]
+) -> Found:
     """Return a page of hits.
 
     Args:
@@ -47,15 +61,16 @@ async def found_page(core: Core, question: Question, place: Cursor, mark: str, *
         place: where the page begins.
         mark: the question's fingerprint, for the cursor of the next page.
         period: the times that it names, as they are shown.
+        spaces: that are searched, too.
     """
-    hits, further = await _hits(core, question, place)
+    hits, further = await _hits(core, question, place, spaces)
     note = f"{further} more match; raise limit." if further else None
     if not hits.found:
-        question, hits, note = await _again(core, question, place, hits)
+        question, hits, note = await _again(core, question, place, hits, spaces)
     fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
     views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
     fitting = fitting[: room.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)]
-    core.accesses.note([hit.id for hit in fitting])
+    core.note_shown(fitting, spaces)
     more = bool(fitting) and (len(fitting) < len(hits.found) or len(hits.found) == question.limit or further > 0)
     return Found(
         query="\n".join(question.queries),
@@ -78,29 +93,32 @@ async def found_page(core: Core, question: Question, place: Cursor, mark: str, *
     )
 
 
-async def _hits(core: Core, question: Question, place: Cursor) -> tuple[Hits, int]:
+async def _hits(core: Core, question: Question, place: Cursor, spaces: Sequence[Beside]) -> tuple[Hits, int]:
     """Return the hits; of a question for all of something more of them, spread, and how many match besides."""
     ranked = not question.lists and question.mode == "auto"
     if not ranked or not any(asks_for_all(question_parts(text)[0][1]) for text in question.queries):
-        return await core.search(question, place), 0
+        return await core.search(question, place, spaces), 0
     most = budget.LIST_LIMIT if question.limit == f.USUAL_LIMIT else question.limit
     begin = 0 if place.offset < budget.LIST_REACH else place.offset  # these are spread together, whatever the page
     reach = min(max(place.offset + most - begin, budget.LIST_REACH), f.MAX_LIMIT)
-    hits = await core.search(question.model_copy(update={"limit": reach}), replace(place, offset=begin))
+    hits = await core.search(question.model_copy(update={"limit": reach}), replace(place, offset=begin), spaces)
     found = budget.matching(hits.found)
     found = (found if begin else budget.diversified(found))[place.offset - begin :]
     return hits._replace(found=found[:most]), len(found[most:])
 
 
-async def _again(core: Core, question: Question, place: Cursor, hits: Hits) -> tuple[Question, Hits, str | None]:
+async def _again(
+    core: Core, question: Question, place: Cursor, hits: Hits, spaces: Sequence[Beside] = ()
+) -> tuple[Question, Hits, str | None]:
     """Repeat a search that found nothing with names as they are stored, or say why there is nothing."""
-    if meant := await names_asked.retold(core.store, question):
-        question, hits = meant, await core.search(meant, place)
+    for one in (core, *(space.core for space in spaces)):
+        if not hits.found and (meant := await names_asked.retold(one.store, question)):
+            question, hits = meant, await core.search(meant, place, spaces)
     if hits.found or place.is_further:
         return question, hits, None
 
     async def find(other: Question) -> list[Hit]:
-        return (await core.search(other, place)).found
+        return (await core.search(other, place, spaces)).found
 
     return question, hits, await names_asked.reason(core.store, question, find)
 
@@ -120,20 +138,12 @@ def _degraded(core: Core, hits: Hits) -> bool | None:
     return core.degraded or hits.how == "words" or damaged() or None
 
 
-def place_of(question: Question) -> tuple[Cursor, str]:
-    """Return where the page of a question begins, and the question's fingerprint."""
-    mark = query_fingerprint(question)
-    if question.cursor:
-        return parse_cursor(question.cursor, mark), mark
-    return Cursor(question.now or here(), question.offset), mark
-
-
-async def count_answer(core: Core, question: Question, place: Cursor) -> Found:
+async def _count_answer(core: Core, question: Question, place: Cursor, spaces: Sequence[Beside]) -> Found:
     """Count what the pages of the answer would hold together."""
-    total, note = await _total(core, question), None
+    total, note = await _total(core, question, spaces), None
     if not total:
-        question, _, note = await _again(core, question, place, NOTHING)
-        total = await _total(core, question)
+        question, _, note = await _again(core, question, place, NOTHING, spaces)
+        total = await _total(core, question, spaces)
     return Found(
         query="\n".join(question.queries),
         count=0,
@@ -146,12 +156,16 @@ async def count_answer(core: Core, question: Question, place: Cursor) -> Found:
     )
 
 
-async def _total(core: Core, question: Question) -> int:
+async def _total(core: Core, question: Question, spaces: Sequence[Beside]) -> int:
     if question.lists:
-        mapped = await core.as_stored(question)
-        return await core.store.read_transaction(lambda tx: listing.count_matches(tx, mapped))
+        return sum([await _listed_in(one, question) for one in (core, *(space.core for space in spaces))])
     all_of_them = question.model_copy(update={"limit": MAX_COUNTED})
-    return len((await core.search(all_of_them, Cursor(question.now or here()))).found)
+    return len((await core.search(all_of_them, Cursor(question.now or here()), spaces)).found)
+
+
+async def _listed_in(core: Core, question: Question) -> int:
+    mapped = await core.as_stored(question)
+    return await core.store.read_transaction(lambda tx: listing.count_matches(tx, mapped))
 
 
 async def recall_context(

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import AsyncIterator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.runtime.context import AUTHORS
+from pgengram.service.core import Beside
 from pgengram.service.namespaces import Namespaces
 from pgengram.settings import spaces_named
 from pgengram.store.connection.begin import Member
@@ -175,6 +176,19 @@ class Spaces:
         person = await self.person()
         async with self._managers.of(space.id, Member(person.id, space.role > Role.READ)) as manager:
             yield manager
+
+    @asynccontextmanager
+    async def beside(self) -> AsyncIterator[list[Beside]]:
+        """Keep what serves each space that may be used for as long as a block lasts."""
+        async with AsyncExitStack() as stack:
+            yield [
+                Beside(
+                    await stack.enter_async_context(self.manager(space)),
+                    space.shown,
+                    await self._managers.people(space.id),
+                )
+                for space in await self.listed()
+            ]
 
     async def notices(self) -> list[str]:
         """Return what the person is to be told, once."""

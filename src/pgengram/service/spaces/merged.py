@@ -6,20 +6,14 @@ Nobody searches two namespaces in one statement, so plans, indexes and lists of 
 from __future__ import annotations
 
 import asyncio
-import base64
-import json
-from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from pgengram.errors import InvalidInput, NoSuchSpace, NotFound, PgengramError
+from pgengram.errors import NoSuchSpace, NotFound, PgengramError
 from pgengram.fields import Evidence
-from pgengram.runtime.context import here
-from pgengram.search.results.hits import BEGIN_AGAIN, NOT_OURS, query_fingerprint
+from pgengram.runtime.context import ATTEMPTS
+from pgengram.service.answers import reading
 from pgengram.service.answers.contexts import MAX_CHARS
-from pgengram.text.similarity.sameness import folded
 from pgengram.views import Found, Read, Recalled, Shown
 
 if TYPE_CHECKING:
@@ -28,134 +22,34 @@ if TYPE_CHECKING:
     from pgengram.store.spaces.membership import Space
 
 Around = Literal["history", "relations", "clusters"]
-MARK: Final = "several."  # begins a cursor over several
 LEVELS: Final = ("none", "weak", "strong")
 OWN_SHARE: Final = 0.6  # of the room of a recalled text that one's own memories may have where spaces have some, too
 LEAST: Final = 200  # characters of a recalled text
 TODAY: Final = "Today is "
-# What a list is in the order of, as its hits show it.
-SORTED_BY: Final = {
-    "created": "created_at",
-    "updated": "updated_at",
-    "occurred": "occurred_at",
-    "importance": "importance",
-    "relevance": "relevance",
-    "accessed": "last_accessed_at",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """What one of several has found; without a space it is the person's own."""
-
-    space: Space | None
-    found: Found
-
-    @property
-    def key(self) -> str:
-        """What it is called in a cursor."""
-        return _key_of(self.space)
-
-
-def _key_of(space: Space | None) -> str:
-    return "" if space is None else str(space.id)
 
 
 async def searched(spaces: Spaces, question: Question) -> Found:
-    """Return the hits of one's own memories and of each space, best first; each of a space names it.
+    """Return the hits of one's own memories and of each space, best first; each of a space names it and its author.
 
     Raises:
         InvalidInput: the cursor is none of ours, or belongs to another question.
     """
-    mark = query_fingerprint(question)
-    now, places = _place_of(question, mark)
-    parts = await _asked(spaces, question.model_copy(update={"cursor": "", "now": now}), places)
-    if question.count_only:
-        return parts[0].found.model_copy(update={"total": sum(part.found.total or 0 for part in parts)})
-    shown, taken = _merged(parts, question)
-    reached = {part.key: places.get(part.key, question.offset) + taken[part.key] for part in parts}
-    more = any(part.found.next_cursor or taken[part.key] < len(part.found.results) for part in parts)
-    return parts[0].found.model_copy(
-        update={
-            "results": [_marked(hit, part.space) for part, hit in shown],
-            "in_detail": question.detail,
-            "count": len(shown),
-            "evidence": _best_evidence([part.found for part in parts]),
-            "answered": max((part.found.answered for part in parts if part.found.answered is not None), default=None),
-            "hidden": dict(sum((Counter(part.found.hidden) for part in parts), Counter[str]())) or None,
-            "next_cursor": _cursor(mark, now, reached) if more and shown else None,
-            "next_offset": None,
-            "note": None if shown else parts[0].found.note,
-        }
-    )
-
-
-async def _asked(spaces: Spaces, question: Question, places: dict[str, int]) -> list[Part]:
-    """Ask one's own memories and each space, all at once; a space that somebody has just left has nothing."""
-
-    async def one(space: Space | None) -> Part | None:
-        here_ = question.model_copy(update={"offset": places.get(_key_of(space), question.offset)})
-        if space is None:
-            return Part(None, await spaces.home.search_memories(here_))
+    for attempt in range(ATTEMPTS):
         try:
-            async with spaces.manager(space) as manager:
-                return Part(space, await manager.search_memories(here_))
-        except NoSuchSpace:
-            return None
-
-    found = await asyncio.gather(*(one(space) for space in (None, *await spaces.listed())))
-    return [part for part in found if part is not None]
-
-
-def _merged(parts: Sequence[Part], question: Question) -> tuple[list[tuple[Part, Shown]], dict[str, int]]:
-    """Return the best hits of all, and how many of each were taken; each one's own order stays.
-
-    Of two that are worth the same one's own comes first, and it stands for a copy of it in a space.
-    """
-    by = SORTED_BY[question.sort or "created"] if question.lists else "score"
-    own = {folded(hit["content"]) for part in parts if part.space is None for hit in part.found.results}
-    taken, shown = {part.key: 0 for part in parts}, list[tuple[Part, Shown]]()
-
-    def worth(part: Part) -> tuple[Any, bool]:
-        hit = part.found.results[taken[part.key]]
-        value = hit.get(by) or (hit.get("created_at") if by == "occurred_at" else None)
-        return value or ("" if by.endswith("_at") else 0.0), part.space is None
-
-    while len(shown) < question.limit:
-        left = [part for part in parts if taken[part.key] < len(part.found.results)]
-        if not left:
-            break
-        best = max(left, key=worth)
-        hit = best.found.results[taken[best.key]]
-        taken[best.key] += 1
-        if best.space is None or folded(hit["content"]) not in own:
-            shown.append((best, hit))
-    return shown, taken
+            async with spaces.beside() as beside:
+                return await reading.found(spaces.home, question, beside)
+        except NoSuchSpace:  # left meanwhile, so it is not among them the next time
+            if attempt == ATTEMPTS - 1:
+                raise
+    raise AssertionError("unreachable")
 
 
-def _marked(hit: Shown, space: Space | None) -> Shown:
-    return hit if space is None else {**hit, "space": space.shown}
+def _marked(hit: Shown, space: Space) -> Shown:
+    return {**hit, "space": space.shown}
 
 
-def _best_evidence(answers: Sequence[Found | Recalled]) -> Evidence | None:
+def _best_evidence(answers: Sequence[Recalled]) -> Evidence | None:
     return max((one.evidence for one in answers if one.evidence), key=LEVELS.index, default=None)
-
-
-def _cursor(mark: str, now: datetime, places: dict[str, int]) -> str:
-    return MARK + base64.urlsafe_b64encode(json.dumps([mark, now.isoformat(), places]).encode()).decode()
-
-
-def _place_of(question: Question, mark: str) -> tuple[datetime, dict[str, int]]:
-    if not question.cursor:
-        return question.now or here(), {}
-    try:
-        its_mark, now, places = json.loads(base64.urlsafe_b64decode(question.cursor.removeprefix(MARK).encode()))
-        at, offsets = datetime.fromisoformat(now), {str(name): int(offset) for name, offset in places.items()}
-    except (ValueError, TypeError, AttributeError, LookupError):
-        raise InvalidInput(NOT_OURS, BEGIN_AGAIN) from None
-    if its_mark != mark or not all(0 <= offset <= 100_000 for offset in offsets.values()):
-        raise InvalidInput("cursor belongs to a different query.", "Repeat the query unchanged, or leave cursor out.")
-    return at, offsets
 
 
 async def recalled(spaces: Spaces, context: str, given: dict[str, Any]) -> Recalled:
