@@ -387,13 +387,29 @@ KEYS_OF_OTHERS = {
 }
 
 
-@given(st.sampled_from(sorted(c.CLIENTS)), st.booleans(), st.integers(0, 10**9))
-def test_the_keys_of_other_servers_are_in_no_printed_change(client: str, pretty: bool, number: int) -> None:
+def _laid_out(text: str, layout: str) -> str:
+    """Return JSON as its author may have broken it into lines: one, one for each value, or one for each server."""
+    if layout == "one line":
+        return text
+    if layout == "pretty":
+        return json.dumps(json.loads(text), indent=2)
+    (holder, servers), *others = json.loads(text).items()
+    each = ",\n".join(f"    {json.dumps(name)}: {json.dumps(entry)}" for name, entry in servers.items())
+    more = "".join(f",\n  {json.dumps(name)}: {json.dumps(value)}" for name, value in others)
+    return f"{{\n  {json.dumps(holder)}: {{\n{each}{',' if layout == 'comma' else ''}\n  }}{more}\n}}\n"
+
+
+@given(
+    st.sampled_from(sorted(c.CLIENTS)),
+    st.sampled_from(["one line", "pretty", "a line each", "comma"]),
+    st.integers(0, 10**9),
+)
+def test_the_keys_of_other_servers_are_in_no_printed_change(client: str, layout: str, number: int) -> None:
     chosen = c.CLIENTS[client]
     keys = {"one": number, "two": number + 1, "three": number + 2}
     text = KEYS_OF_OTHERS[chosen.form].format(holder=chosen.holder, **keys)
-    if pretty and chosen.form == "json":
-        text = json.dumps(json.loads(text), indent=2)
+    if chosen.form == "json":
+        text = _laid_out(text, layout)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "settings"
         path.write_text(text, encoding="utf-8")

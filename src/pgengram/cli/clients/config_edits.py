@@ -10,9 +10,10 @@ import re
 import sys
 import tempfile
 import tomllib
+from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import pairwise, takewhile
 from pathlib import Path
 from typing import Any, Final
 
@@ -28,7 +29,8 @@ STRUCTURE: Final = re.compile(
     r"[\s{}\[\](),:-]*|\s*\[[^\]#]*\]\s*|\s*(\"[^\"]*\"|[\w.-]+)\s*[:=]\s*[{\[]?\s*"
 )  # a diff's line
 NAMED: Final = re.compile(r"\s*(- )?(\"[^\"]*\"|'[^']*'|[\w.-]+)\s*[:=](?=\s)")
-QUOTES: Final = frozenset("\"'")
+VALUE: Final = re.compile(r"\"(?:[^\"\\]|\\.)*\"|'[^']*'|[^\s\"',{}\[\]:=]+(?:[:=]+[^\s\"',{}\[\]:=]+)*")
+NAMES_WHAT_FOLLOWS: Final = re.compile(r"\s*[:=]")
 BOM: Final = "\ufeff"  # which some editors put first
 HELD_OPEN: Final = "Nothing was changed. Quit the program that has it open, or make it writable, and call again."
 BY_HAND: Final = "Nothing was changed. Repair the file, or add by hand what --print shows."
@@ -68,7 +70,10 @@ class Edit:
         """
         old, new = ((one or b"").decode("utf-8", "replace").splitlines() for one in (self.before, self.after))
         lines = [*difflib.unified_diff(old, new, str(self.path), str(self.path), n=CONTEXT, lineterm="")]
-        lines = lines[:2] + _only_what_changes([_only_names(line) for line in lines[2:]])
+        had, has = _values(old), _values(new)
+        lines = lines[:2] + [
+            _without_what_stays(_only_names(line), lambda value: had[value] == has[value]) for line in lines[2:]
+        ]
         for secret in self.hidden:
             lines = [line.replace(secret, "•••") for line in lines]
         return lines
@@ -82,23 +87,23 @@ def _only_names(line: str) -> str:
     return f"{named[0]} …" if named else f"{line[: len(line) - len(line.lstrip())]}…"
 
 
-def _only_what_changes(lines: list[str]) -> list[str]:
-    """Return lines of a diff; where one takes another's place, what both begin and end with is left out if it holds
-    values, as in a file that is a single line.
+def _without_what_stays(line: str, stays: Callable[[str], bool]) -> str:
+    """Return a line that is removed or added; a value in it that the file has before and after becomes `…`.
+
+    Editors move a comma or break a line, so the entry of another server may stand on a line that changes.
     """
-    shown = [*lines]
-    for at, (gone, new) in enumerate(pairwise(lines)):
-        if gone[:1] == "-" and new[:1] == "+":
-            begin = _common_letters(gone[1:], new[1:])
-            end = _common_letters(gone[:begin:-1], new[:begin:-1])
-            if QUOTES & {*gone[1 : begin + 1], *gone[len(gone) - end :]}:
-                shown[at], shown[at + 1] = (f"{one[0]}… {one[begin + 1 : len(one) - end]} …" for one in (gone, new))
-    return shown
+    if line[:1] not in "-+":
+        return line
+
+    def shown(found: re.Match[str]) -> str:
+        return "…" if stays(found[0]) and not NAMES_WHAT_FOLLOWS.match(found.string, found.end()) else found[0]
+
+    return line[0] + VALUE.sub(shown, line[1:])
 
 
-def _common_letters(one: str, other: str) -> int:
-    """Return how many letters two texts have in common at their beginnings."""
-    return sum(1 for _ in takewhile(lambda pair: pair[0] == pair[1], zip(one, other, strict=False)))
+def _values(lines: Iterable[str]) -> Counter[str]:
+    """Count the quoted and bare words of a file."""
+    return Counter(value for line in lines for value in VALUE.findall(line))
 
 
 def connecting_edit(client: Client, path: Path, name: str, entry: Entry) -> Edit:
