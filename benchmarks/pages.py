@@ -1,6 +1,7 @@
 """How long each page of `pgengram ui` takes over a large store, beside a page that shows nothing.
 
     python benchmarks/pages.py [--rows 100000] [--calls 60] [--folder PATH] [--minutes 12] [--json PATH]
+    python benchmarks/pages.py --beside CHECKOUT [--rows 100000] [--calls 60] [--folder PATH]
 
 Fills a database with invented memories (days, tags, projects, links, clusters, a trash), starts the command as a person would,
 and asks for its pages one after the other, as one browser does. A page may take 150 ms in 95 of 100 cases; the map is worked
@@ -9,6 +10,10 @@ database made for this run, and dropped after it, on the server of PGENGRAM_DATA
 there: the first run fills it and measures nothing, the next ones only measure. Where Playwright and a Chromium are there, it also
 tells when a browser first paints each view; 300 ms are the limit. When --minutes are over, the pages that are left are not asked for,
 and the tables show the others.
+
+With --beside nothing but the hits as somebody types is asked for, of this checkout and of another one (`git worktree add`) in turns,
+each over a store that it filled by itself, in the folder if one is given: 95 of 100 are to be there within 150 ms, and no later
+than those of the other.
 """
 
 from __future__ import annotations
@@ -21,18 +26,20 @@ import os
 import platform
 import re
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from html import unescape
-from itertools import islice
+from itertools import islice, pairwise
 from pathlib import Path
 from statistics import median, quantiles
 from typing import Any
+from urllib.parse import quote_plus
 
 import httpx
 import numpy as np
@@ -85,6 +92,7 @@ TRIVIAL = "/nowhere"  # the page that says that there is no such page
 WARM_UP = 3  # calls whose time is not counted
 ASKED_AGAIN_S = 0.08  # after which a browser asks again for what is being worked out
 TYPED = "search, as it is typed"
+CHECKOUT = Path(__file__).resolve().parents[1]
 Report = Callable[[int, int], None]
 
 
@@ -338,10 +346,11 @@ async def painted(client: httpx.AsyncClient) -> dict[str, list[float]]:
 
 
 @asynccontextmanager
-async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
-    """Start `pgengram ui`, and yield a client that has come in."""
+async def running(settings: Settings, checkout: Path = CHECKOUT) -> AsyncIterator[httpx.AsyncClient]:
+    """Start `pgengram ui` of a checkout, and yield a client that has come in."""
     process = await asyncio.create_subprocess_exec(
-        sys.executable, "-m", "pgengram", "ui", "--no-browser", env={**os.environ, **settings.variables},
+        sys.executable, "-m", "pgengram", "ui", "--no-browser", "--port", "0",
+        env={**os.environ, **settings.variables, "PYTHONPATH": str(checkout / "src")},
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.DEVNULL,
     )  # fmt: skip
     assert process.stdout is not None
@@ -353,6 +362,55 @@ async def running(settings: Settings) -> AsyncIterator[httpx.AsyncClient]:
     finally:
         process.terminate()
         await process.wait()
+
+
+# -------------------------------------------------------------------------------------------------- beside another build
+
+
+def pauses(question: str) -> list[str]:
+    """Return what stands in the field at each pause while a question is typed: in the middle of a word, and after it."""
+    at = [0, *(place for place, letter in enumerate(question) if letter == " "), len(question)]
+    return [question[:end].strip() for begin, end in pairwise(at) for end in ((begin + end + 1) // 2, end)]
+
+
+async def beside(folder: Path, other: Path, rows: int, calls: int) -> int:
+    """Ask two builds for hits as somebody types, in turns, and print what it took."""
+    builds = {"this": CHECKOUT, "other": other}
+    for name, checkout in builds.items():
+        _fill_by(checkout, folder / name, rows)
+    source, ms = Synthetic(seed=11), {name: list[float]() for name in builds}
+    async with AsyncExitStack() as stack:
+        readers = {}
+        for name, checkout in builds.items():
+            settings = stack.enter_context(database(folder / name))
+            home = stack.enter_context(tempfile.TemporaryDirectory())  # of its own: each remembers its browsers there
+            served = await stack.enter_async_context(running(replace(settings, data_dir=home), checkout))
+            readers[name] = Reader(served, calls)
+        for number in range(WARM_UP + calls):
+            for text in pauses(source.question(range(20, 2_000), 3)):
+                for name in sorted(builds, reverse=bool(number % 2)):
+                    _, _, took_s = await readers[name].there(f"/?q={quote_plus(text)}", "hits")
+                    if number >= WARM_UP:
+                        ms[name].append(1e3 * took_s)
+    p95 = {name: quantiles(its, n=100)[94] for name, its in ms.items()}
+    for name, its in ms.items():
+        print(f"{name}: median {median(its):.0f} ms, p95 {p95[name]:.0f} ms of {len(its):,} pauses while typing")
+    ratio = p95["this"] / p95["other"]
+    print(
+        f"this / other: p95 {ratio:.2f}, sum {sum(ms['this']) / sum(ms['other']):.2f} (at most {LIMIT_MS:.0f} ms and 1.00)"
+    )
+    return 0 if ratio <= 1 and p95["this"] <= LIMIT_MS else 1
+
+
+def _fill_by(checkout: Path, folder: Path, rows: int) -> None:
+    """Have a checkout fill a store of its own, unless that is there."""
+    if (folder / "data").exists():
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    subprocess.run(
+        [sys.executable, str(checkout / "benchmarks" / "pages.py"), "--rows", str(rows), "--folder", str(folder)],
+        env={**os.environ, "PYTHONPATH": str(checkout / "src")}, check=True,
+    )  # fmt: skip
 
 
 # ------------------------------------------------------------------------------------------------------------- the run
@@ -429,7 +487,14 @@ def main() -> int:
     parser.add_argument("--folder", type=Path, help="keep the store here: filled first, measured from the next run on")
     parser.add_argument("--minutes", type=float, default=60, help="end after about so many minutes, filling included")
     parser.add_argument("--json", type=Path, help="write the figures here")
+    parser.add_argument("--beside", type=Path, metavar="CHECKOUT", help="ask this other build in turns, for hits alone")
     chosen = parser.parse_args()
+    if chosen.beside:
+        with tempfile.TemporaryDirectory(prefix="pgengram-pages-", ignore_cleanup_errors=True) as temporary:
+            Path(temporary).chmod(0o755)  # for root another user's PostgreSQL must reach it
+            return asyncio.run(
+                beside(chosen.folder or Path(temporary), chosen.beside.resolve(), chosen.rows, chosen.calls)
+            )
     until = time.monotonic() + 60 * chosen.minutes - PAINTING_S
     filled = chosen.folder is not None and (chosen.folder / "data").exists()
     with Progress() as progress, database(chosen.folder) as settings:

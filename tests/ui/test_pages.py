@@ -6,6 +6,7 @@ import asyncio
 import hashlib
 import json
 import re
+import time
 import shutil
 import socket
 import subprocess
@@ -1297,6 +1298,19 @@ async def test_what_happened_names_what_replaces_a_memory_by_a_link_and_tells_no
 
     assert f'<a href="/memory/{new.memory_id}">{new.memory_id[-8:]}</a>' in forgotten
     assert "<del>just now" not in re.sub("<time[^>]*>", "", confirmed)
+
+
+async def test_whoever_never_was_here_before_is_told_of_the_past_day_until_the_first_visit_is_over(ui: Ui) -> None:
+    await ui.page("/news")
+    [visits] = [one for one in ui.client.cookies.jar if one.name.startswith("pgengram_visits")]
+    ui.client.cookies.jar.clear(visits.domain, visits.path, visits.name)
+    for _ in range(2):
+        assert "<h1>In the past day</h1>" in await ui.page("/news")
+        assert "Since you were here" not in (await ui.client.get("/news", headers={"hx-target": "news"})).text
+
+    left = f"{int(time.time()) - 9_000}-{int(time.time()) - 7_300}"
+    ui.client.cookies.set(visits.name, left, domain=visits.domain, path=visits.path)
+    assert "Since you were here" in await ui.page("/news")
 
 
 async def test_a_receipt_leads_to_its_memory_and_its_conversation(ui: Ui) -> None:

@@ -77,8 +77,8 @@ def as_line(value: object) -> str:
 
 
 def kind_of(hit: Mapping[str, Any]) -> str:
-    """Return what sort of memory a hit is, as finely as it is known."""
-    return str(hit.get("kind") or hit["type"])
+    """Return what a memory was said to be; empty where nobody said so, as its type is nothing that a person chose."""
+    return str(hit.get("kind") or "")
 
 
 def when(hit: Mapping[str, Any]) -> datetime:
@@ -90,7 +90,7 @@ def about_hit(hit: Mapping[str, Any]) -> Text:
     """Return the dim line below a memory's text: its kind, when it happened, its tags."""
     tags = [f"#{tag}" for tag in hit.get("tags") or []]
     author = [f"by {hit['author']}"] if hit.get("author") else []
-    return Text(" · ".join([kind_of(hit), ago(when(hit)), *author, *tags]), style="dim")
+    return Text(BETWEEN.join(filter(None, [kind_of(hit), ago(when(hit)), *author, *tags])), style="dim")
 
 
 def plain_table(title: str = "", *headings: str, header: bool = True) -> Table:

@@ -153,13 +153,13 @@ class NewsPages(PageApplication):
         return f"pgengram_visits_{self.port}"
 
     def _last_visit(self, request: Request) -> tuple[float, float]:
-        """Return when the last visit ended, in seconds since 1970, and this moment, which belongs to the present one; a
-        day ago if there was none.
+        """Return when the last visit ended, in seconds since 1970, and this moment, which belongs to the present one; 0
+        while the first visit lasts.
         """
         now = time.time()
         ended, _, active = cookie_of(request.headers, self._visits).partition("-")
         if not (ended.isdecimal() and active.isdecimal()):
-            return now - FIRST_S, now
+            return 0, now
         return float(active if now - int(active) > AWAY_S else ended), now
 
     def _note_visit(self, answer: Response, ended: float, active: float) -> Response:
@@ -170,7 +170,8 @@ class NewsPages(PageApplication):
     async def news(self, request: Request) -> Response:
         """Show what happened since the last visit; a line of it alone for the first page."""
         ended, now = self._last_visit(request)
-        rows = await self.views.news(datetime.fromtimestamp(ended, UTC))
+        since = ended or now - FIRST_S
+        rows = await self.views.news(datetime.fromtimestamp(since, UTC))
         part = request.headers.get("hx-target") == "news"
         if rows is None:
             return Response(status_code=204) if part else self._waiting(request, "/news", "Looking at what happened")
@@ -178,8 +179,8 @@ class NewsPages(PageApplication):
         chosen = request.query_params.get("by")
         shown = [row for row in rows if chosen is None or (row["actor"] or "") == chosen]
         counts = Counter(GROUPS.get(row["operation"], "changed") for row in shown)
-        given: dict[str, Any] = {"since": ended, "counts": counts, "in_all": rows[0]["in_all"] if rows else 0}
-        given["first"] = not cookie_of(request.headers, self._visits)
+        given: dict[str, Any] = {"since": since, "counts": counts, "in_all": rows[0]["in_all"] if rows else 0}
+        given["first"] = not ended
         if part:
             return self._note_visit(self._page("_news.html", **given), ended, now)
         memories = await self.views.changes.rows(list({row["id"]: None for row in shown}))
