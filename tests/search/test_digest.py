@@ -70,6 +70,15 @@ async def test_what_is_due_in_two_weeks_stands_first_by_its_day(client: Client) 
     assert [line[2:12] for line in lines[start : start + 4]] == [day(2), day(5), day(9), day(12)]
 
 
+async def test_the_days_of_a_text_that_names_two_of_them_from_now_are_due_as_well(client: Client) -> None:
+    said = "In three days Otto hands in the flat's keys, and in six days he gets the deposit."
+    await remember(client, said, user="Otto")
+
+    lines = (await begun(client)).splitlines()
+
+    assert day(3) in next(line for line in lines[lines.index("Next two weeks:") :] if said in line)
+
+
 async def test_what_another_replaced_is_shown_beside_that_or_not_at_all(client: Client) -> None:
     await remember(client, NEW, user="Esther")
 

@@ -14,7 +14,7 @@ from hypothesis import settings as effort
 from hypothesis import strategies as st
 
 from helpers import examples
-from pgengram.search.times.dates import Period, periods
+from pgengram.search.times.dates import Period, periods, times
 from pgengram.text.languages import FOLDER, LanguageData, entries, gaps, languages, phrases
 from pgengram.text.lexical.language import language_of
 from pgengram.text.lexical.vocabulary import announces_change, asks_for_all, asks_for_time, is_small_talk, lasting
@@ -157,6 +157,14 @@ def test_a_time_told_from_now_is_read_in_each_language(code: str, now: datetime,
     past = Period(today - number * DAY, today - (number - 1) * DAY)
     orders = [f"{word} {one_of('day')} {(ago := one_of('ago'))}", f"{ago} {word} {one_of('day')}"]
     assert past in [period for said in orders for period in periods(said, now)], orders
+    coming = Period(today + number * DAY, today + (number + 1) * DAY)
+    said = data.draw(
+        st.sampled_from(
+            [f"{before} {word} {one_of('day')}" for before in entries(its.get("ahead", ""))]
+            + [f"{word} {one_of('day')} {after}" for after in entries(its.get("from_now", ""))]
+        )
+    )
+    assert [one.period for one in times(said, now, ahead=True)] == [coming], said
 
 
 @pytest.mark.parametrize(

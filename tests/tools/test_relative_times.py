@@ -16,6 +16,13 @@ DAYS = {
     "Il y a deux jours le serveur de Claire est tombé.": ("Il y a deux jours", -2),
     "Domani Luca parte per Roma.": ("Domani", 1),
     "Jutro Ola ma egzamin.": ("Jutro", 1),
+    "Paul's knee is operated on in three days.": ("in three days", 3),
+    "In zwei Wochen zieht Mara um.": ("In zwei Wochen", 14),
+    "Dans 10 jours Claire part à Lille.": ("Dans 10 jours", 10),
+    "El taller entrega el coche dentro de una semana.": ("dentro de una semana", 7),
+    "The lease ends a week from now.": ("a week from now", 7),
+    "Через пять дней Вера сдаёт отчёт.": ("Через пять дней", 5),
+    "Ayşe üç gün sonra taşınıyor.": ("üç gün sonra", 3),
 }
 
 
@@ -60,6 +67,8 @@ async def test_a_week_is_kept_by_its_first_day_and_several_times_beside_each_oth
         "The report is due in March.",
         "The demo is on 2026-12-04.",
         "Anna currently lives in Basel.",
+        "Anna lives three days a week in Basel.",
+        "The bakery closed for two weeks in August.",
     ],
 )
 async def test_what_does_not_count_from_now_is_left_as_it_is(client: Client, content: str) -> None:

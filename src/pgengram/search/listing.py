@@ -226,13 +226,14 @@ LOOKED_AT: Final = 5_000  # of the newest memories, whose texts are read for dat
 MOST: Final = 50
 NEIGHBOURS: Final = 5  # of each memory that are told
 
-# Those that happen or end in a time, or whose text has one of its days. Uses memories_by_time
+# Those that happen or end in a time, or whose text or the times kept beside it have one of its days. Uses memories_by_time
 # and memories_pkey.
 SOON: Final = f"""
 WITH soon AS MATERIALIZED (SELECT id FROM (
-  SELECT m.id, m.content, m.occurred_at, m.expires_at FROM memories m
+  SELECT m.id, m.content, m.metadata ->> 'times' AS times, m.occurred_at, m.expires_at FROM memories m
   WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} ORDER BY m.created_at DESC, m.id DESC LIMIT {LOOKED_AT}) AS newest
-WHERE occurred_at >= %(start)s AND occurred_at < %(end)s OR expires_at < %(end)s OR content ~* %(written)s
+WHERE occurred_at >= %(start)s AND occurred_at < %(end)s OR expires_at < %(end)s
+  OR content ~* %(written)s OR times ~* %(written)s
 LIMIT {MOST})
 SELECT {HIT_COLUMNS} FROM soon JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = soon.id {WITH_ACTIVATION}
 """

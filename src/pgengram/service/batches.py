@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from datetime import timedelta
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, date, datetime, time, timedelta
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from pgengram.errors import InvalidInput, PgengramError, SecretRejected
@@ -16,8 +17,6 @@ from pgengram.store.memory import memories
 from pgengram.store.memory.upsert import WriteResult
 
 if TYPE_CHECKING:
-    from datetime import datetime
-
     from pgengram.service.core import Core
 
 
@@ -52,11 +51,19 @@ def with_dates(given: Written) -> tuple[Written, dict[str, str]]:
 
 def _counted_from(text: str, now: datetime) -> list[TimeRead]:
     """Return the times in a text that are sure, but others when it is told later."""
-    found = [one for one in times(text, now) if one.period.sure]
+    found = [one for one in times(text, now, ahead=True) if one.period.sure]
     if not found:
         return []
-    later = {(one.start, str(one.period)) for one in times(text, now + LATER)}
+    later = {(one.start, str(one.period)) for one in times(text, now + LATER, ahead=True)}
     return [one for one in found if (one.start, str(one.period)) not in later]
+
+
+def days_kept(metadata: Mapping[str, Any]) -> Iterator[datetime]:
+    """Yield the first day of each time that `with_dates` kept in metadata; what else stands there is passed over."""
+    kept = metadata.get(KEPT)
+    for period in kept.values() if isinstance(kept, dict) else ():
+        with contextlib.suppress(ValueError, TypeError):
+            yield datetime.combine(date.fromisoformat(period[:10]), time(), UTC)
 
 
 def _as_day(period: str) -> str:

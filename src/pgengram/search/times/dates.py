@@ -96,11 +96,18 @@ def periods(question: str, now: datetime) -> list[Period]:
     return [one.period for one in times(question, now)]
 
 
-def times(question: str, now: datetime) -> list[TimeRead]:
-    """Return the stretches of time that `question` names and where, read in the language in which most of it is one."""
+def times(text: str, now: datetime, *, ahead: bool = False) -> list[TimeRead]:
+    """Return the stretches of time that `text` names and where, read in the language in which most of it is one.
+
+    Args:
+        text: a question or a memory.
+        now: from when to count.
+        ahead: "in three days" names a day; a question may ask what took three days.
+    """
     best: list[TimeRead] = []
-    for tokens in readings(question):
-        found = _times(tokens, by_clock(now))
+    patterns = [_AHEAD, *_TOP] if ahead else _TOP
+    for tokens in readings(text):
+        found = _times(tokens, by_clock(now), patterns)
         if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
             best = found
     return best if len(best) <= MOST_TIMES else []
@@ -132,18 +139,20 @@ def without_times(text: str, found: Sequence[TimeRead]) -> str:
 
 # ------------------------------------------------------------------------------------------------ reading rows of signs
 
-_SMALL: Final = "[fpb&]*"  # articles and prepositions
+_SMALL: Final = "[fpbH&]*"  # articles and prepositions
 ABSOLUTE: Final = frozenset("IYM#WQCZ")
 Reading = Callable[[Sequence[Token], datetime], Period]
 
 
-def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
+def _times(
+    tokens: Sequence[Token], now: datetime, patterns: Sequence[tuple[re.Pattern[str], Reading]]
+) -> list[TimeRead]:
     signs = _token_signs(tokens)
     found: list[TimeRead] = []
     place = 0
     while place < len(signs):
         match, reading = next(
-            ((match, reading) for pattern, reading in _TOP if (match := pattern.match(signs, place))), (None, None)
+            ((match, reading) for pattern, reading in patterns if (match := pattern.match(signs, place))), (None, None)
         )
         if match is None or reading is None:
             place += 1
@@ -375,6 +384,15 @@ def _period_ago(tokens: Sequence[Token], now: datetime) -> Period:
     return Period(middle - slack, middle + slack + _DAY)
 
 
+def _period_ahead(tokens: Sequence[Token], now: datetime) -> Period:
+    """Read "in three days", "a week from now": that day, or the whole month, quarter or year so many ahead."""
+    unit, count = _token_value(tokens, "U"), _token_number(tokens)
+    if unit in ("day", "week"):
+        start = _midnight(now) + count * UNITS[unit] * _DAY
+        return Period(start, start + _DAY)
+    return _of_unit(unit, count, now)
+
+
 def _named_day(tokens: Sequence[Token], now: datetime) -> Period:
     start = _midnight(now) + _DAYS_AWAY[tokens[-1].value] * _DAY
     return Period(start, start + _DAY)
@@ -465,9 +483,9 @@ _BARE: Final[tuple[tuple[str, Reading], ...]] = (
 _ANY: Final = "|".join(f"(?:{pattern})" for pattern, _ in (*_DATES, *_BARE))
 _COMPILED: Final = [(re.compile(f"{_SMALL}(?:{pattern})"), reading) for pattern, reading in (*_DATES, *_BARE)]
 _TOP: Final = [
-    (re.compile(f"[fp]*({pattern})"), reading)
+    (re.compile(f"[fpH]*({pattern})"), reading)
     for pattern, reading in (
-        (f"[bS]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between_dates),
+        (f"[bSH]{_SMALL}(?:{_ANY}|#)[&V-]{_SMALL}(?:{_ANY})", _between_dates),
         (f"b?M#[&V-]{_SMALL}#(?!{_SMALL}M)(?:,?{_SMALL}Y)?", _days_of_month),
         (
             f"#[&V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|#{_SMALL}M[V-]{_SMALL}#{_SMALL}M(?:,?{_SMALL}Y)?|I[&V-]I|Y[V-]Y",
@@ -476,11 +494,14 @@ _TOP: Final = [
         (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between_dates),
         (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|(?:#{_SMALL})?M(?:{_SMALL}Y)?|Y|[LTN][UWMZ]|D)", _since),
         *((pattern, reading) for pattern, reading in _DATES),
-        ("(?<=[fp])M", _date),
-        ("(?<=[fp])W", _on_weekday),
-        ("(?:(?<=p)|(?<=pf))Z", _season),
+        ("(?<=[fpH])M", _date),
+        ("(?<=[fpH])W", _on_weekday),
+        ("(?:(?<=[pH])|(?<=[pH]f))Z", _season),
     )
 ]
+
+
+_AHEAD: Final = (re.compile("([w#]UJ|H[w#]U(?!A))"), _period_ahead)
 
 
 def _is_date(signs: str) -> bool:
@@ -496,5 +517,5 @@ def _any_date(tokens: Sequence[Token], now: datetime) -> Period:
     signs = "".join(token.sign for token in tokens)
     for pattern, reading in _COMPILED:
         if pattern.fullmatch(signs):
-            return reading([token for token in tokens if token.sign not in "fpb&"], now)
+            return reading([token for token in tokens if token.sign not in "fpbH&"], now)
     raise ValueError("no date")

@@ -21,7 +21,7 @@ ALIKE: Final = (("es", "pt", "it", "fr"), ("de", "nl"))  # a few words of one ma
 SIGNS: Final = {
     "months": "M", "weekdays": "W", "seasons": "Z", "day": "U", "week": "U", "weekend": "U", "month": "U", "quarter": "U", "year": "U",
     "calendar_week": "K", "last": "L", "before_last": "L", "this": "T", "next": "N", "ago": "A", "today": "D", "yesterday": "D",
-    "day_before_yesterday": "D", "tomorrow": "D", "day_after_tomorrow": "D", "early": "E", "middle": "E", "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "between": "b", "and": "&", "in": "p",
+    "day_before_yesterday": "D", "tomorrow": "D", "day_after_tomorrow": "D", "early": "E", "middle": "E", "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "ahead": "H", "from_now": "J", "between": "b", "and": "&", "in": "p",
     "filler": "f",
 }  # fmt: skip
 IN_ORDER: Final = (

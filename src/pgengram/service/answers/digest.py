@@ -24,6 +24,7 @@ from pgengram.search.results.hits import Cursor
 from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest, told_at
 from pgengram.search.times.dates import Period, TimeRead, date_pattern, times
 from pgengram.service.answers import contexts
+from pgengram.service.batches import days_kept
 from pgengram.store.reading.names import folded_name
 from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.markdown import fenced, one_line
@@ -62,6 +63,7 @@ def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
     for name in ("occurred_at", "expires_at"):
         if getattr(hit, name) is not None:
             yield getattr(hit, name).astimezone(UTC)
+    yield from days_kept(hit.metadata)
     if len(hit.content) > LONGEST:
         return
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
