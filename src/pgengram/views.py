@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from math import log
 from typing import Annotated, Any
 from uuid import UUID
@@ -293,7 +293,7 @@ def replaced_view(row: dict[str, Any]) -> Shown:
     """Return a memory that may no longer hold since what is told now: when it was last told to hold, and its text."""
     return {
         "id": str(row["id"]),
-        "stated": stated(row).date().isoformat(),
+        "stated": stated_text(stated(row)),
         "text": cut(row["content"], RELATED_EXCERPT_CHARS),
     }
 
@@ -302,3 +302,8 @@ def stated(row: Mapping[str, Any]) -> datetime:
     """Return when a memory was stated last: when it was stored, or changed or confirmed since."""
     at: datetime = row["last_confirmed_at"] or row["created_at"]
     return at
+
+
+def stated_text(at: datetime, *, exactly: bool = False) -> str:
+    """Return the day of a statement in UTC; `exactly` of one that disagrees with another, as the later one holds."""
+    return f"{at.astimezone(UTC):{'%Y-%m-%dT%H:%MZ' if exactly else '%Y-%m-%d'}}"

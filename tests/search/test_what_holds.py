@@ -99,9 +99,19 @@ async def test_what_is_about_something_else_or_happened_outdates_nothing(
 
 async def test_what_was_told_in_one_sitting_holds_together(client: Client) -> None:
     older = await remember(client, HALL)
-    await remember(client, LIBRARY)
+    await remember(client, LIBRARY.replace(" now", ""))
 
     assert (await found(client, ASKED))[0] == older
+
+
+async def test_what_was_told_as_a_change_holds_at_once(client: Client) -> None:
+    older = await remember(client, "Mara's dentist appointment is on 10 December at Dr. Huber's.")
+    newer = await remember(client, "Mara's dentist appointment was postponed to 17 December.")
+
+    first, second = (await hits(client, "When is Mara's dentist appointment at Dr. Huber's?"))[:2]
+
+    assert [first["id"], second["id"]] == [newer, older]
+    assert first["older"] == [older]
 
 
 async def test_as_of_a_moment_nothing_is_put_first(client: Client, db: Database) -> None:

@@ -117,6 +117,17 @@ async def test_a_changed_memory_shows_when_it_was_changed(model: Client, wordles
     assert not {"when", "date"} & {*before, *after}  # it says so itself
 
 
+async def test_of_two_hits_that_disagree_each_says_to_the_minute_when_it_was_stated(model: Client) -> None:
+    one, other = [await remember(model, f"The shop's database listens on port {port}.") for port in (5432, 6432)]
+    await call(model, "link_memories", from_id=one, to_id=other, relation="contradicts")
+
+    found = (await call(model, "search_memories", query="shop database port"))["results"]
+
+    assert [datetime.strptime(hit["stated"], "%Y-%m-%dT%H:%MZ") for hit in found if "conflicts_with" in hit] != []
+    recalled = (await call(model, "recall_context", context="shop database port"))["context"]
+    assert recalled.count(f"stated {found[0]['stated'][:14]}") == 2
+
+
 async def test_a_batch_is_answered_by_ids_in_order_and_by_what_went_wrong(model: Client) -> None:
     answer = await call(model, "create_memories", items=["One.", {"content": ""}, {"content": "Two.", "kind": "bug"}])
 

@@ -6,6 +6,7 @@ Programs that want every field set PGENGRAM_ANSWERS=full, or use the library.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import datetime
 from functools import singledispatch
 from typing import Any, Final
 
@@ -13,7 +14,7 @@ from pydantic import BaseModel
 
 from pgengram.ids import short
 from pgengram.text.lexical.words import beginning
-from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut
+from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut, stated_text
 
 IDS: Final = frozenset(
     {
@@ -133,18 +134,15 @@ def hit_in_brief(hit: Shown) -> Shown:
 
 def _state_of(hit: Shown) -> Shown:
     """Return when a hit was stated last, when it happens where that is another day, and what became of it."""
-    made: Shown = {"stated": _date_of(hit.get("last_confirmed_at") or hit["created_at"])}
-    if (when := _date_of(hit.get("occurred_at", ""))) and when != made["stated"]:
+    at = datetime.fromisoformat(hit.get("last_confirmed_at") or hit["created_at"])
+    made: Shown = {"stated": stated_text(at, exactly="conflicts_with" in hit)}
+    if (when := hit.get("occurred_at", "")[:10]) and when != made["stated"][:10]:
         made["when"] = when
     if hit["status"] != "active":
         made["status"] = "forgotten" if hit["status"] == "invalidated" else hit["status"]
     if "conflicts_with" in hit:
         made["conflicts_with"] = [short(other["id"]) for other in hit["conflicts_with"]]
     return made
-
-
-def _date_of(moment: str) -> str:
-    return moment[:10]
 
 
 def _item_in_brief(item: Shown) -> Shown:

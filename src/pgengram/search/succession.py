@@ -151,8 +151,10 @@ def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tup
 
 
 def may_have_changed(newer: Statement, older: Statement) -> bool:
-    """Whether one was told to hold so much later than the other that it may have changed."""
-    return newer.told_at is not None and older.told_at is not None and newer.told_at - older.told_at >= LATER
+    """Whether one was told to hold so much later than the other that it may have changed, or later and as a change."""
+    if newer.told_at is None or older.told_at is None or newer.told_at <= older.told_at:
+        return False
+    return newer.told_at - older.told_at >= LATER or announces_change(newer.content)
 
 
 def told_at(row: Row) -> datetime:

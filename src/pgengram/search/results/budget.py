@@ -17,7 +17,7 @@ from pgengram.text.lexical.words import QUESTION_MARKS, letters, sentences
 from pgengram.text.markdown import fenced, one_line
 from pgengram.text.similarity.differences import overlap
 from pgengram.text.similarity.sameness import folded
-from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, stated, view_of
+from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, stated, stated_text, view_of
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
@@ -120,8 +120,8 @@ def recalled_line(hit: Hit, day: date | None = None) -> str:
     """Return one memory as a line of recalled text: the day on which it is due, what, when it was stated last, when it
     happens, how it got here, and the end of its id.
     """
-    told, happens = stated(vars(hit)).date(), hit.occurred_at
-    when = f", when {happens:%Y-%m-%d}" if happens and happens.date() not in (told, day) else ""
+    told, happens = stated(vars(hit)), hit.occurred_at
+    when = f", when {happens:%Y-%m-%d}" if happens and happens.date() not in (told.date(), day) else ""
     source = f", {hit.speaker}" if hit.speaker else ""
     author = hit.author or author_of(hit.person_id)
     source += f", shared by {author}" if author else ""
@@ -133,7 +133,7 @@ def recalled_line(hit: Hit, day: date | None = None) -> str:
     }
     notes = "".join(f"; {what} {', '.join(map(short, ids))}" for what, ids in beside.items() if ids)
     due = f"{day}: " if day else ""
-    return f"- {due}{one_line(hit.content)} (stated {told}{when}{one_line(source)}{sure}; {short(hit.id)}{notes})"
+    return f"- {due}{one_line(hit.content)} (stated {stated_text(told, exactly=bool(hit.conflicts_with))}{when}{one_line(source)}{sure}; {short(hit.id)}{notes})"
 
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking

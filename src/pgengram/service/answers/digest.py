@@ -21,12 +21,11 @@ from pgengram.runtime.context import here
 from pgengram.search import listing
 from pgengram.search.results.budget import recalled_line
 from pgengram.search.results.hits import Cursor
-from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest, told_at
+from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest
 from pgengram.search.times.dates import Period, TimeRead, date_pattern, times
 from pgengram.service.answers import contexts
 from pgengram.service.batches import days_kept
 from pgengram.store.reading.names import folded_name
-from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.markdown import fenced, one_line
 from pgengram.text.similarity.differences import same_subject
 from pgengram.text.similarity.sameness import folded
@@ -107,19 +106,13 @@ async def successors(core: Core, hits: Sequence[Hit]) -> Successors:
     for one, near in cosines.items():
         for other, cosine in near.items():
             newer, older = by_id[one], by_id[other]
-            if _is_later(newer, older):
+            if may_have_changed(newer.statement, older.statement):
                 judged.append(
                     ((one, other), succeeds(newer.statement, older.statement, cosine, _crowding(cosines, one, other)))
                 )
     for (new, old), evidence in surest(judged, HINTED):
         found[old][new] = evidence if _same_subject(by_id[new], by_id[old]) else UNNAMED
     return found
-
-
-def _is_later(newer: Hit, older: Hit) -> bool:
-    """Whether one was told so much later than the other that it may have changed, or later and as a change."""
-    told = told_at(vars(newer)) > told_at(vars(older))
-    return told and (may_have_changed(newer.statement, older.statement) or announces_change(newer.content))
 
 
 def _same_subject(newer: Hit, older: Hit) -> bool:
