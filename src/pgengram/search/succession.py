@@ -40,7 +40,7 @@ Succession = tuple[UUID, UUID]  # newer, older
 
 @dataclass(frozen=True, slots=True)
 class Statement:
-    """What is compared of a memory: its text, sort, owner, subject, and when it was told to hold."""
+    """What is compared of a memory: its text, sort, owner, subject, when it was told to hold, and stored."""
 
     content: str
     type: str
@@ -49,6 +49,7 @@ class Statement:
     scope: tuple[str | None, ...]
     is_turn: bool
     told_at: datetime | None
+    stored_at: datetime | None = None
 
     @classmethod
     def of(cls, row: Row) -> Statement:
@@ -61,6 +62,7 @@ class Statement:
             tuple(row[name] for name in SCOPE),
             bool(row["turn_features"] & TURN),
             told_at(row) if row.get("created_at") else None,
+            row.get("created_at"),
         )
 
 
@@ -154,7 +156,8 @@ def may_have_changed(newer: Statement, older: Statement) -> bool:
     """Whether one was told to hold so much later than the other that it may have changed, or later and as a change."""
     if newer.told_at is None or older.told_at is None or newer.told_at <= older.told_at:
         return False
-    return newer.told_at - older.told_at >= LATER or announces_change(newer.content)
+    confirmed_since = newer.stored_at is None or newer.stored_at <= older.told_at
+    return newer.told_at - older.told_at >= LATER or (not confirmed_since and announces_change(newer.content))
 
 
 def told_at(row: Row) -> datetime:
