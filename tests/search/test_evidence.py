@@ -54,6 +54,17 @@ async def test_what_is_known_has_strong_evidence(life: Client, question: str) ->
     assert (recalled["evidence"], recalled["count"] > 0) == ("strong", True)
 
 
+async def test_what_one_must_know_of_a_person_who_is_asked_about_is_not_called_unlikely(life: Client) -> None:
+    await call(life, "create_memories", items=[{"content": "Tom ist Vegetarier."}, {"content": "Ines is a vegetarian."}])
+
+    found = (await call(life, "search_memories", query="What should I cook for Mira and Tom?", detail=True))["results"]
+
+    likely = [hit["content"] for hit in found if not hit.get("unlikely")]
+    assert {"Mira is allergic to walnuts.", "Tom ist Vegetarier."} <= {*likely}
+    assert "Ines is a vegetarian." not in likely
+    assert [bool(hit.get("unlikely")) for hit in found] == sorted(bool(hit.get("unlikely")) for hit in found)
+
+
 @pytest.mark.parametrize(
     "question", [ASKING, "Who is Roland Ashcombe?", "What is Mira's blood group?", "Hello", *UNRELATED]
 )

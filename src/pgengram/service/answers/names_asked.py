@@ -18,7 +18,7 @@ from pgengram.store.reading.names import alike, names, unknown
 from pgengram.store.store import Store
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import function_words, language_of
-from pgengram.text.lexical.words import words
+from pgengram.text.lexical.words import beginning, words
 from pgengram.text.markdown import fenced
 from pgengram.text.similarity.differences import new_names
 from pgengram.text.similarity.sameness import folded
@@ -141,6 +141,26 @@ async def left_out(
         ]
         taken |= {hit.id for hit in found}
     return await contexts.trusted(core, found)
+
+
+def needed_first(question: Question, hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits with the limits of people whom a question names before the first that seldom answers: who cooks for
+    them has to know, though nothing in "Paul is allergic to hazelnuts" says so.
+    """
+    doubted = [hit for hit in hits if hit.match is not None and hit.match.unlikely]
+    if not doubted or len(question.query) > LONGEST or not (names := _names(question.query, None)):
+        return [*hits]
+    limiting = {beginning(word) for word in words(folded(LIMITS))}
+    needed = {
+        hit.id
+        for hit in doubted
+        if not limiting.isdisjoint(map(beginning, words(folded(hit.content))))
+        and any(_is_about(hit, name) for name in names)
+    }
+    for hit in doubted:
+        if hit.match is not None:
+            hit.match.unlikely = hit.id not in needed
+    return sorted(hits, key=lambda hit: hit.match is not None and hit.match.unlikely)
 
 
 def _names(context: str, user: str | None) -> list[str]:
