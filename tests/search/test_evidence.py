@@ -55,7 +55,15 @@ async def test_what_is_known_has_strong_evidence(life: Client, question: str) ->
 
 
 async def test_what_one_must_know_of_a_person_who_is_asked_about_is_not_called_unlikely(life: Client) -> None:
-    await call(life, "create_memories", items=[{"content": "Tom ist Vegetarier."}, {"content": "Ines is a vegetarian."}])
+    more = (
+        "Tom ist Vegetarier.",
+        "Ines is a vegetarian.",
+        "Mira and Tom fly to Norway in March.",
+        "Tom cooks potato stew.",
+    )
+    await call(
+        life, "create_memories", items=[{"content": text} for text in (*more, "Mira's dish is spinach lasagne.")]
+    )
 
     found = (await call(life, "search_memories", query="What should I cook for Mira and Tom?", detail=True))["results"]
 

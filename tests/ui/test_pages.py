@@ -6,11 +6,11 @@ import asyncio
 import hashlib
 import json
 import re
-import time
 import shutil
 import socket
 import subprocess
 import sys
+import time
 import zipfile
 from collections import Counter
 from collections.abc import AsyncIterator, Mapping
