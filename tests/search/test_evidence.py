@@ -70,7 +70,6 @@ async def test_what_one_must_know_of_a_person_who_is_asked_about_is_not_called_u
     likely = [hit["content"] for hit in found if not hit.get("unlikely")]
     assert {"Mira is allergic to walnuts.", "Tom ist Vegetarier."} <= {*likely}
     assert "Ines is a vegetarian." not in likely
-    assert [bool(hit.get("unlikely")) for hit in found] == sorted(bool(hit.get("unlikely")) for hit in found)
 
 
 @pytest.mark.parametrize(

@@ -82,9 +82,7 @@ async def test_what_was_confirmed_since_holds(client: Client, db: Database) -> N
     assert (await found(client, ASKED))[0] == older
 
 
-@pytest.mark.parametrize(
-    "more", [{"project": "opera"}, {"user": "Otto"}, {"type": "episodic"}], ids=lambda more: next(iter(more))
-)
+@pytest.mark.parametrize("more", [{"project": "opera"}, {"type": "episodic"}], ids=lambda more: next(iter(more)))
 async def test_what_is_about_something_else_or_happened_outdates_nothing(
     client: Client, db: Database, more: dict[str, str]
 ) -> None:
@@ -95,6 +93,28 @@ async def test_what_is_about_something_else_or_happened_outdates_nothing(
 
     assert shown[0]["id"] == older
     assert not any("older" in hit for hit in shown)
+
+
+@pytest.mark.parametrize("more", [{"user": "Otto"}, {"speaker": "Otto"}], ids=lambda more: next(iter(more)))
+async def test_a_change_holds_whoever_tells_it_and_whose_ever_it_is_said_to_be(
+    client: Client, db: Database, more: dict[str, str]
+) -> None:
+    older, *_ = await a_week_ago(client, db, HALL, *BESIDE)
+
+    answer = await call(client, "create_memory", content=LIBRARY, **more)
+
+    assert answer["may_replace"][0]["id"] == older
+    first, second = (await hits(client, ASKED))[:2]
+    assert [first["id"], first["older"], second["id"]] == [answer["memory_id"], [older], older]
+
+
+async def test_what_each_says_of_themselves_outdates_nothing_that_another_said(client: Client, db: Database) -> None:
+    await a_week_ago(client, db, "My favourite colour is blue.", speaker="Ann")
+
+    answer = await call(client, "create_memory", content="My favourite colour is green now.", speaker="Bob")
+
+    assert "may_replace" not in answer
+    assert not any("older" in hit for hit in await hits(client, "favourite colour"))
 
 
 async def test_what_was_told_in_one_sitting_holds_together(client: Client) -> None:
@@ -143,7 +163,7 @@ async def test_recalled_text_says_which_memory_is_older(client: Client, db: Data
     assert f"; {newer[-8:]}; newer than {older[-8:]})" in recalled["context"]
 
 
-GAUGES = "The network collects levels from 38 tide gauges."
+GAUGES = "The network collects levels from 38 tide gauges in 7 towns."
 
 
 @pytest.mark.parametrize(
@@ -153,8 +173,10 @@ GAUGES = "The network collects levels from 38 tide gauges."
         ("It covers 38 gauges.", False),
         ("It covers 52 rivers.", False),
         ("It covers 5.2 gauges.", False),
+        ("It covers 52 gauges outside.", True),
+        ("It covers 52 gauges and 9 rivers.", False),
     ],
-    ids=["another number", "the same number", "another thing", "no whole number"],
+    ids=["another number", "the same number", "another thing", "no whole number", "and a word", "and another thing"],
 )
 def test_another_number_of_the_same_thing_is_evidence_that_it_changed(newer: str, counts: bool) -> None:
     older = Statement(GAUGES, "semantic", "fact", None, (None, None, None), is_turn=False, told_at=None)

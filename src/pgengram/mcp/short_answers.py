@@ -65,11 +65,12 @@ def _(view: Found) -> Shown:
 
 
 def _hits_in_brief(view: Found) -> Shown:
-    """Return the hits, what all of them share once, and `evidence` "none" on the first that hardly fits where others
-    do: those behind it fit no better.
+    """Return the hits, those that hardly fit last, and what all of them share once; the first of these has `evidence`
+    "none" where others fit.
     """
-    hits = [hit_in_brief(hit) for hit in view.results]
-    unlikely = next((place for place, hit in enumerate(view.results) if hit.get("unlikely")), None)
+    results = sorted(view.results, key=lambda hit: "unlikely" in hit)
+    hits = [hit_in_brief(hit) for hit in results]
+    unlikely = next((place for place, hit in enumerate(results) if "unlikely" in hit), None)
     if unlikely is not None and view.evidence != "none":
         hits[unlikely] = {**hits[unlikely], "evidence": "none"}
     shared = {name: hits[0][name] for name in WHOSE if _is_shared(name, hits)}

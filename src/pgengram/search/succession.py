@@ -9,6 +9,7 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
+from functools import lru_cache
 from heapq import nlargest
 from typing import Final
 from uuid import UUID
@@ -18,6 +19,7 @@ from pgengram.search.features import weights
 from pgengram.search.vector_index import UNRELATED, centred
 from pgengram.store.connection.database import Row
 from pgengram.text.derived import TURN
+from pgengram.text.lexical.language import language_of, persons
 from pgengram.text.lexical.vocabulary import announces_change, time_words
 from pgengram.text.lexical.words import FIRST_LETTERS, beginning
 from pgengram.text.similarity.differences import counts_otherwise, tokens, without_dates
@@ -67,19 +69,24 @@ class Statement:
 
 
 def comparable(newer: Statement, older: Statement) -> bool:
-    """Whether one memory surely is about the same as another and may succeed it."""
-    return newer.scope == older.scope and newer.type != "episodic" and _may_be_comparable(newer, older)
+    """Whether one memory may succeed another, as neither was said in a conversation, and their scopes don't differ.
 
-
-def _may_be_comparable(newer: Statement, older: Statement) -> bool:
-    """Whether no part of two scopes differs, and the older one tells what is so.
-
-    A user, project or collection that one of them does not name may be the other's. An event has happened and a turn
-    of a conversation was said, whatever is told later.
+    A user, project or collection that one of them does not name may be the other's. Who said it matters only where it
+    was said of oneself. An event has happened, whatever is told later.
     """
     pairs = zip(newer.scope, older.scope, strict=True)
-    same = newer.speaker == older.speaker and all(None in pair or pair[0] == pair[1] for pair in pairs)
+    same = _whoever_said_it(newer, older) and all(None in pair or pair[0] == pair[1] for pair in pairs)
     return same and older.type != "episodic" and not (newer.is_turn or older.is_turn)
+
+
+def _whoever_said_it(newer: Statement, older: Statement) -> bool:
+    of_oneself = _speaks_of_oneself(newer.content) or _speaks_of_oneself(older.content)
+    return newer.speaker == older.speaker or not of_oneself
+
+
+@lru_cache(maxsize=512)
+def _speaks_of_oneself(text: str) -> bool:
+    return persons(text, language_of(text).code)[0] > 0
 
 
 def crowding(cosines: Iterable[float], alone: float = ALONE) -> float:
@@ -109,7 +116,7 @@ def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) 
 def signals_of(newer: Statement, older: Statement, cosine: float, crowded: float) -> dict[str, float]:
     """Return what tells whether one statement succeeds another, by weight; nothing where it can't."""
     repeated = _repeated(newer.content, older.content)
-    if not _may_be_comparable(newer, older) or (newer.type == "episodic" and repeated < HALF):
+    if not comparable(newer, older) or (newer.type == "episodic" and repeated < HALF):
         return {}
     return {
         "cosine": cosine,

@@ -92,7 +92,9 @@ async def _cosines(tx: Transaction, parts: Sequence[Sequence[Hit]], model: Vecto
 def _successions(hits: Sequence[Hit]) -> Iterator[tuple[Hit, Hit]]:
     """Yield each newer hit with an older one that it may succeed."""
     for newer, older in permutations((hit for hit in hits if hit.status == "active"), 2):
-        if may_have_changed(newer.statement, older.statement) and comparable(newer.statement, older.statement):
+        told_now = newer.statement.type != "episodic" and may_have_changed(newer.statement, older.statement)
+        same_thing = newer.statement.scope[1:] == older.statement.scope[1:]  # whose it is need not be said
+        if told_now and same_thing and comparable(newer.statement, older.statement):
             yield newer, older
 
 
@@ -134,9 +136,13 @@ def _note_succession(newer: Hit, older: Hit, *, surely: bool) -> None:
 
 
 def _judged(hits: Sequence[Hit], cosines: Cosines) -> Iterator[tuple[Succession, float]]:
-    """Yield each newer hit with an older one that it may succeed, and the evidence."""
+    """Yield each newer hit with an older one that it may succeed, and the evidence, which has to be good where only one
+    of them says whose it is.
+    """
     for newer, older in _successions(hits):
-        yield (newer.id, older.id), _succession_evidence(newer, older, cosines)
+        evidence = _succession_evidence(newer, older, cosines)
+        if evidence >= NAMED or newer.statement.scope == older.statement.scope:
+            yield (newer.id, older.id), evidence
 
 
 def _succession_evidence(newer: Hit, older: Hit, cosines: Cosines) -> float:

@@ -5,6 +5,7 @@ cooked for both.
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import cache
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.inputs import Question, validated
@@ -143,24 +144,26 @@ async def left_out(
     return await contexts.trusted(core, found)
 
 
-def needed_first(question: Question, hits: Sequence[Hit]) -> list[Hit]:
-    """Return hits with the limits of people whom a question names before the first that seldom answers: who cooks for
-    them has to know, though nothing in "Paul is allergic to hazelnuts" says so.
+def keep_needed(question: Question, hits: Sequence[Hit]) -> None:
+    """Don't call unlikely what limits a person whom a question names: who cooks for them has to know, though nothing in
+    "Paul is allergic to hazelnuts" says so.
     """
-    doubted = [hit for hit in hits if hit.match is not None and hit.match.unlikely]
-    if not doubted or len(question.query) > LONGEST or not (names := _names(question.query, None)):
-        return [*hits]
-    limiting = {beginning(word) for word in words(folded(LIMITS))}
-    needed = {
-        hit.id
-        for hit in doubted
-        if not limiting.isdisjoint(map(beginning, words(folded(hit.content))))
-        and any(_is_about(hit, name) for name in names)
-    }
-    for hit in doubted:
-        if hit.match is not None:
-            hit.match.unlikely = hit.id not in needed
-    return sorted(hits, key=lambda hit: hit.match is not None and hit.match.unlikely)
+    doubted = [hit.match for hit in hits if hit.match is not None and hit.match.unlikely and _limits(hit)]
+    if not doubted or len(question.query) > LONGEST:
+        return
+    names = _names(question.query, None)
+    for hit in hits:
+        if hit.match in doubted and any(_is_about(hit, name) for name in names):
+            hit.match.unlikely = False
+
+
+def _limits(hit: Hit) -> bool:
+    return not _limiting().isdisjoint(map(beginning, words(folded(hit.content))))
+
+
+@cache
+def _limiting() -> frozenset[str]:
+    return frozenset(map(beginning, words(folded(LIMITS))))
 
 
 def _names(context: str, user: str | None) -> list[str]:

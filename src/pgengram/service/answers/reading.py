@@ -67,7 +67,7 @@ async def _found_page(
     note = f"{further} more match; raise limit." if further else None
     if not hits.found:
         question, hits, note = await _again(core, question, place, hits, spaces)
-    hits = hits._replace(found=names_asked.needed_first(question, hits.found))
+    names_asked.keep_needed(question, hits.found)
     fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
     views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
     fitting = fitting[: room.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)]

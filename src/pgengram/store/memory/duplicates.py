@@ -120,8 +120,8 @@ def threshold(model_name: str) -> float:
 # What is told, one row for each part of each text.
 ASKED: Final = """asked AS MATERIALIZED (
   SELECT * FROM unnest(%(places)s::integer[], %(parts)s::smallint[], %(vectors)b::halfvec[], %(users)s::text[],
-    %(projects)s::text[], %(collections)s::text[], %(speakers)s::text[])
-    AS a(place, part, vector, "user", project, collection, speaker)
+    %(projects)s::text[], %(collections)s::text[])
+    AS a(place, part, vector, "user", project, collection)
 )"""
 # Where all that the index gave is near, more of the text's own scope may be: there the members of named scopes that
 # have few are looked at. Uses memories_by_project, memories_by_user and memories_by_collection.
@@ -168,10 +168,10 @@ ALIKE: Final = f"""
 SELECT * FROM (
   SELECT n.place, 1 - n.distance AS similarity, m.*, false AS elsewhere,
     row_number() OVER (PARTITION BY n.place ORDER BY n.distance, m.id DESC) AS rank
-  FROM (SELECT place, "user", project, collection, speaker, memory_id, min(distance) AS distance FROM near_by
-        WHERE rank <= {LOOKED_AT} GROUP BY place, "user", project, collection, speaker, memory_id) AS n
+  FROM (SELECT place, "user", project, collection, memory_id, min(distance) AS distance FROM near_by
+        WHERE rank <= {LOOKED_AT} GROUP BY place, "user", project, collection, memory_id) AS n
   CROSS JOIN LATERAL (SELECT {SEEN} FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = n.memory_id OFFSET 0) AS m
-  WHERE {VISIBLE} AND m.speaker IS NOT DISTINCT FROM n.speaker AND coalesce(m."user" = n."user", true)
+  WHERE {VISIBLE} AND coalesce(m."user" = n."user", true)
     AND coalesce(m.project = n.project, true) AND coalesce(m.collection = n.collection, true)) AS ranked
 WHERE rank <= {ALIKE_KEPT}
 """
@@ -197,7 +197,7 @@ def near_by_meaning(model: Model, way: str) -> str:
       WHERE v.distance <= {FAR} ORDER BY v.distance LIMIT {NEAREST_OF_FEW}"""
 
     def nearest(vectors: str, condition: str) -> str:
-        return f"""SELECT a.place, a."user", a.project, a.collection, a.speaker, v.memory_id, v.distance, row_number() OVER (PARTITION BY a.place ORDER BY v.distance) AS rank
+        return f"""SELECT a.place, a."user", a.project, a.collection, v.memory_id, v.distance, row_number() OVER (PARTITION BY a.place ORDER BY v.distance) AS rank
   FROM (SELECT * FROM asked WHERE part = 0 AND {condition}) AS a CROSS JOIN LATERAL ({vectors}) AS v WHERE v.distance <= {FAR}"""
 
     ways = {"each": nearest(looked_at, few), "index": nearest(walked, many)}
@@ -327,7 +327,7 @@ def _meaning_parameters(vectors: Sequence[tuple[WriteCandidate, int, Any]], leas
         "parts": list(numbers),
         "vectors": vectors_parameter(parts),
         "least": least - CORRECTED_MARGIN,
-        **{f"{name}s": [t.draft.row[name] for t in asking] for name in (*SCOPE, "speaker")},
+        **{f"{name}s": [t.draft.row[name] for t in asking] for name in SCOPE},
     }
 
 
