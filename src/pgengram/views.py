@@ -17,6 +17,7 @@ from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
 from pgengram.runtime.context import author_of
 from pgengram.text.lexical.language import clear_language
+from pgengram.text.moments import is_day
 
 Shown = dict[str, Any]
 
@@ -305,5 +306,7 @@ def stated(row: Mapping[str, Any]) -> datetime:
 
 
 def stated_text(at: datetime, *, exactly: bool = False) -> str:
-    """Return the day of a statement in UTC; `exactly` of one that disagrees with another, as the later one holds."""
-    return f"{at.astimezone(UTC):{'%Y-%m-%dT%H:%MZ' if exactly else '%Y-%m-%d'}}"
+    """Return the day of a statement in UTC; `exactly` of one that disagrees with another, as the later one holds, if
+    more than its day is known.
+    """
+    return f"{at.astimezone(UTC):{'%Y-%m-%dT%H:%MZ' if exactly and not is_day(at) else '%Y-%m-%d'}}"

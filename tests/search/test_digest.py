@@ -79,6 +79,46 @@ async def test_the_days_of_a_text_that_names_two_of_them_from_now_are_due_as_wel
     assert day(3) in next(line for line in lines[lines.index("Next two weeks:") :] if said in line)
 
 
+async def test_since_today_is_nothing_that_is_due(client: Client) -> None:
+    await remember(client, f"Otto is a vegan since {day(0)}.", user="Otto")
+
+    text = await begun(client)
+
+    assert text.index("Otto:") < text.index("Otto is a vegan")
+
+
+async def test_whoever_is_named_in_anothers_memories_begins_with_these(client: Client) -> None:
+    await remember(client, "Esther's niece Paula is intolerant of lactose.", user="Esther")
+
+    text = await begun(client, user="Paula")
+
+    assert "Paula is intolerant of lactose." in text
+    assert "wasps" not in text
+
+
+async def test_what_is_asked_of_a_time_ahead_is_recalled_whole(client: Client) -> None:
+    await remember(client, "Otto gives a talk on sundials.", user="Otto", occurred_at=day(7))
+
+    text = await begun(client, context="What is due in the next two weeks?")
+
+    for said in ("The parcel for Otto arrives.", "Otto gives a talk on sundials."):
+        assert said in text
+
+
+@pytest.mark.parametrize(
+    "question", ["What changed lately?", "Was ist in letzter Zeit passiert?", "¿Qué ha pasado últimamente?"]
+)
+async def test_what_changed_lately_is_what_was_said_lately(client: Client, serving: Served, question: str) -> None:
+    serving.db.as_login(
+        "UPDATE memories SET created_at = created_at - interval '60 days' WHERE content LIKE 'clockwork%%'"
+    )
+
+    text = await begun(client, context=question)
+
+    assert "The fair is open." in text
+    assert "clockwork" not in text
+
+
 async def test_what_another_replaced_is_shown_beside_that_or_not_at_all(client: Client) -> None:
     await remember(client, NEW, user="Esther")
 

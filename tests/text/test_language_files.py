@@ -157,6 +157,8 @@ def test_a_time_told_from_now_is_read_in_each_language(code: str, now: datetime,
     past = Period(today - number * DAY, today - (number - 1) * DAY)
     orders = [f"{word} {one_of('day')} {(ago := one_of('ago'))}", f"{ago} {word} {one_of('day')}"]
     assert past in [period for said in orders for period in periods(said, now)], orders
+    lately = Period(today - 30 * DAY, today + DAY, sure=False)
+    assert periods(said := one_of("lately"), now) == [lately], said
     coming = Period(today + number * DAY, today + (number + 1) * DAY)
     said = data.draw(
         st.sampled_from(

@@ -101,7 +101,8 @@ async def test_a_small_number_is_no_moment(client: Client) -> None:
 
 @pytest.mark.parametrize(("given", "read"), [
     ("yesterday 19:30", "2026-11-27 19:30"), ("gestern um 7:30", "2026-11-27 07:30"), ("next friday at 8:00 pm", "2026-12-04 20:00"),
-    ("3 March 2026 at 12:15 am", "2026-03-03 00:15"), ("last week 9:00", None), ("yesterday 25:00", None), ("19:30", None),
+    ("3 March 2026 at 12:15 am", "2026-03-03 00:15"), ("tomorrow at 9", "2026-11-29 09:00"), ("übermorgen um 19 Uhr", "2026-11-30 19:00"),
+    ("next friday at 8 pm", "2026-12-04 20:00"), ("last week 9:00", None), ("yesterday 25:00", None), ("19:30", None),
 ])  # fmt: skip
 def test_a_day_with_a_time_is_that_moment_and_no_longer_stretch_is(given: str, read: str | None) -> None:
     moment = read_moment(given, datetime(2026, 11, 28, 12, tzinfo=UTC))

@@ -120,8 +120,8 @@ def add_probabilities(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[
         match.score = answered * answer_share(way, own, field)
         match.unlikely = place >= max(last_ahead, 1) and (evidence == "none" or match.score < UNLIKELY)
     least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
-    for match in matches:
-        match.recalled = evidence != "none" and match.score >= least
+    for place, match in enumerate(matches):
+        match.recalled = evidence != "none" and (match.score >= least or place < last_ahead)
     if _is_long_talk(matches[:JUDGED]) and not matches[0].is_named:
         for match in matches:
             match.unlikely = False

@@ -393,6 +393,12 @@ def _period_ahead(tokens: Sequence[Token], now: datetime) -> Period:
     return _of_unit(unit, count, now)
 
 
+def _lately(tokens: Sequence[Token], now: datetime) -> Period:  # noqa: ARG001 - as all readings
+    """Read "lately", "in letzter Zeit": the past month, more or less."""
+    today = _midnight(now)
+    return Period(today - UNITS["month"] * _DAY, today + _DAY, sure=False)
+
+
 def _named_day(tokens: Sequence[Token], now: datetime) -> Period:
     start = _midnight(now) + _DAYS_AWAY[tokens[-1].value] * _DAY
     return Period(start, start + _DAY)
@@ -473,6 +479,7 @@ _DATES: Final[tuple[tuple[str, Reading], ...]] = (
     ("[w#]UA|A[w#]U", _period_ago),
     ("[LTN][UW]|[UW][LTN]", _relative),
     ("D", _named_day),
+    ("R", _lately),
     ("Y", _date),
 )
 _BARE: Final[tuple[tuple[str, Reading], ...]] = (

@@ -21,7 +21,7 @@ ALIKE: Final = (("es", "pt", "it", "fr"), ("de", "nl"))  # a few words of one ma
 SIGNS: Final = {
     "months": "M", "weekdays": "W", "seasons": "Z", "day": "U", "week": "U", "weekend": "U", "month": "U", "quarter": "U", "year": "U",
     "calendar_week": "K", "last": "L", "before_last": "L", "this": "T", "next": "N", "ago": "A", "today": "D", "yesterday": "D",
-    "day_before_yesterday": "D", "tomorrow": "D", "day_after_tomorrow": "D", "early": "E", "middle": "E", "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "ahead": "H", "from_now": "J", "between": "b", "and": "&", "in": "p",
+    "day_before_yesterday": "D", "tomorrow": "D", "day_after_tomorrow": "D", "early": "E", "middle": "E", "late": "E", "since": "S", "after": "F", "before": "B", "until": "V", "numbers": "w", "lately": "R", "ahead": "H", "from_now": "J", "between": "b", "and": "&", "in": "p",
     "filler": "f",
 }  # fmt: skip
 IN_ORDER: Final = (
@@ -102,7 +102,7 @@ def _may_name_a_time(found: Sequence[re.Match[str]], words: Sequence[str]) -> bo
 def _words_of_times() -> frozenset[str]:
     """Return the words of all languages without one of which a text names no time."""
     phrases = [phrase for one in times_of().values() for phrase in one.items()]
-    return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWZUKD")
+    return frozenset(max(words, key=len) for words, (sign, _) in phrases if sign in "MWZUKDR")
 
 
 def _tokens(

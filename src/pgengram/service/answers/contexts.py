@@ -66,11 +66,25 @@ async def trusted(core: Core, hits: Sequence[Hit]) -> list[Hit]:
     return [hit for hit in hits if hit.id not in strange]
 
 
+def has_name(text: str, name: str) -> bool:
+    """Whether a text has each word of a name, perhaps as a genitive."""
+    its = {without_genitive(word) for word in words(text)}
+    return all(its & {part, f"{part}s", part.removesuffix("s")} for part in map(without_genitive, words(name)))
+
+
+def without_genitive(word: str) -> str:
+    """Return a word in small letters without the ending of a genitive: "Mira's" as "mira"."""
+    return word.casefold().removesuffix("'s").removesuffix("’s")
+
+
 def concerns(core: Core, hit: Hit, *, user: str | None = None, project: str | None = None) -> bool:
-    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs.
+    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs, or names the
+    user.
 
     Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
     """
+    if user and hit.user and has_name(hit.content, user):
+        user = None
     asked = {"user": None if user is None else [user], "project": None if project is None else [project]}
     if project:
         asked["project"] = core.projects.names().all_of(project)

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
+from pgengram.fields import LAST_MOMENT
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search import listing
@@ -67,6 +68,8 @@ def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
         return
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
     for one in times(hit.content, now):
+        if one.period.end == LAST_MOMENT:  # "since" is no day on which anything happens
+            continue
         absolute = one.period.sure and str(one.period) in later  # what counts from now is kept in a field
         if absolute or not one.period.sure:
             yield from _days_meant(hit, one, soon)

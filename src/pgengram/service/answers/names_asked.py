@@ -169,14 +169,14 @@ def _limiting() -> frozenset[str]:
 def _names(context: str, user: str | None) -> list[str]:
     """Return the user, and the names in a message in their order; where nouns have capitals, these among them."""
     names = new_names(context, "")
-    given = [word for word in map(_plain, words(context)) if word in names]
+    given = [word for word in map(contexts.without_genitive, words(context)) if word in names]
     return [*dict.fromkeys([*([user] if user else []), *given])]
 
 
 def _doubtless_unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]) -> list[str]:
     """Return the names that no chosen memory is of, without common words that have a capital for another reason."""
     language = language_of(context).code
-    common, begins = function_words(language), _plain(words(context)[0])
+    common, begins = function_words(language), contexts.without_genitive(words(context)[0])
     doubted = common if language_data(language).nouns_have_capitals else common & {begins}
     return [name for name in names if name not in doubted and not any(_is_about(hit, name) for hit in chosen)][
         :MOST_NAMES
@@ -184,22 +184,12 @@ def _doubtless_unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]
 
 
 def _speaks_of(hit: Hit, name: str) -> bool:
-    return _has(f"{hit.content} {hit.user or ''}", name)
+    return contexts.has_name(f"{hit.content} {hit.user or ''}", name)
 
 
 def _is_about(hit: Hit, name: str) -> bool:
     """Whether a memory is of a person who is named; where it is nobody's in particular, whether it speaks of them."""
-    return _has(hit.user or hit.content, name)
-
-
-def _has(text: str, name: str) -> bool:
-    """Whether a text has each word of a name, perhaps as a genitive."""
-    its = {_plain(word) for word in words(text)}
-    return all(its & {part, f"{part}s", part.removesuffix("s")} for part in map(_plain, words(name)))
-
-
-def _plain(word: str) -> str:
-    return word.casefold().removesuffix("'s").removesuffix("’s")
+    return contexts.has_name(hit.user or hit.content, name)
 
 
 NAMED: Final = ("user", "project", "collection", "speaker", "tags")

@@ -28,7 +28,8 @@ _SECONDS_OF_LETTER: Final = {
 }
 _NEXT: Final = re.compile(rf"next (?P<what>week|month|year|{'|'.join(WEEKDAYS)})")
 _CLOCK: Final = re.compile(
-    r"(?P<day>.+?),? (?:at |um |a las )?(?P<hour>\d{1,2}):(?P<minute>\d\d) ?(?P<half>[ap]m)?", re.ASCII
+    r"(?P<day>.+?),? (?P<at>at |um |a las |à |alle )?(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d\d))? ?(?P<half>[ap]m)?(?: ?(?:uhr|h))?",
+    re.ASCII,
 )
 _COUNTS: Final = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
 _DAYS: Final = {
@@ -107,8 +108,9 @@ def _of_days(low: str, now: datetime, *, end: bool, ahead: bool) -> datetime | N
 
 
 def _at_clock(low: str, now: datetime, *, ahead: bool) -> datetime | None:
-    """Read "yesterday 19:30", "next friday at 8:00 pm"."""
-    if not (clock := _CLOCK.fullmatch(low)):
+    """Read "yesterday 19:30", "next friday at 8 pm", "übermorgen um 19 Uhr"."""
+    clock = _CLOCK.fullmatch(low)
+    if clock is None or not (clock["at"] or clock["minute"] or clock["half"]):
         return None
     first, last = (_moment_of_text(clock["day"], now, end=end, ahead=ahead) for end in (False, True))
     if first is None or last is None or last - first != _DAY - _INSTANT:
@@ -116,7 +118,7 @@ def _at_clock(low: str, now: datetime, *, ahead: bool) -> datetime | None:
     hour = int(clock["hour"])
     if clock["half"]:
         hour = hour % 12 + 12 * (clock["half"] == "pm")
-    return datetime.combine(first.date(), time(hour, int(clock["minute"]))).astimezone()
+    return datetime.combine(first.date(), time(hour, int(clock["minute"] or 0))).astimezone()
 
 
 def _of_date(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
