@@ -8,12 +8,12 @@ import os
 import random
 import shutil
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 from uuid import uuid4
 
@@ -29,11 +29,13 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.sync import state
 from pgengram.sync import devices, documents, exchange
 from pgengram.sync.exchange import Exchange
+from pgengram.sync.folder import NAME
 from pgengram.sync.intake import Outcome
 from pgengram.sync.keys import Key
 from pgengram.transfer import export_to
 
 DAY_US = 24 * 3600 * 1_000_000
+CONFLICT = " (conflicted copy)"  # ends the name that a program for files gives one of two
 
 
 @dataclass
@@ -138,6 +140,14 @@ class Machine:
         """Return what is kept of a conversation, in order."""
         return [row["text"] for row in await Conversations(self.memories).turns(conversation)]
 
+    async def hidden(self) -> set[str]:
+        """Return what other machines said in the place of a turn that is kept here."""
+        statement = "SELECT state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = 'turn'"
+        async with self.memories.store.transaction(reads=True) as tx:
+            found = await tx.rows(statement)
+        texts = [one for row in found for one in row["state"]["entries"].get("text", ())]
+        return {value[0] for *_, digest, value in ((*one[:4], one[4:]) for one in texts) if digest is None}
+
     async def finds(self, words: str) -> list[str]:
         found = await self.memories.search_memories(Question(query=words, mode="text"))
         return [str(one["content"]) for one in found.results]
@@ -149,10 +159,10 @@ class Machine:
         await export_to(file, self.memories, lambda *_: None)
         return [json.loads(line) for line in file.getvalue().split("\n")[1:] if line]
 
-    def ids(self) -> list[str]:
+    async def ids(self) -> list[str]:
         """Return the ids of all memories that are here."""
-        found = self.database.value("SELECT array_agg(id::text ORDER BY id) FROM memories", namespace=self.namespace)
-        return list(found or ())
+        async with self.memories.store.transaction(reads=True) as tx:
+            return [row["id"] for row in await tx.rows(f"{state.ALL_IDS} ORDER BY id")]
 
     async def texts(self) -> dict[str, str]:
         return {one["id"]: one["content"] for one in await self.lines() if one["record"] == "memory"}
@@ -207,34 +217,40 @@ def _id(line: dict[str, Any]) -> str:
 
 def carry(machines: Sequence[Machine], chance: random.Random | None = None) -> None:
     """Bring files from each machine's folder to the others', all of them, or as a program for files that is interrupted."""
+    there = {one.name: dict(_files(one.folder / NAME)) for one in machines}
     for source in machines:
         for target in machines:
             if source is not target:
-                for path in sorted(source.folder.rglob("*.sync")):
-                    if path.parent.name != target.device:
-                        _bring(path, target.folder / path.relative_to(source.folder), chance)
-                for copy in target.folder.rglob("*.sync"):
-                    if (
-                        copy.parent.name == source.device
-                        and not (source.folder / copy.relative_to(target.folder)).exists()
-                    ):
-                        copy.unlink()
+                found, copies = there[source.name], there[target.name]
+                for path, at in found.items():
+                    if path.parts[1] != target.device and copies.get(path, 0) < at:
+                        _bring(source.folder / NAME / path, target.folder / NAME / path, at, chance)
+                for path in copies.keys() - found.keys():
+                    if path.parts[1] == source.device:
+                        (target.folder / NAME / path).unlink()
 
 
-def _bring(path: Path, copy: Path, chance: random.Random | None) -> None:
-    if copy.exists() and copy.stat().st_mtime_ns >= path.stat().st_mtime_ns:
-        return
+def _files(folder: Path) -> Iterator[tuple[PurePath, int]]:
+    """Yield the files of all machines in a folder, each with the time of its last change."""
+    for memory in os.scandir(folder) if folder.is_dir() else ():
+        for device in os.scandir(memory):
+            for file in os.scandir(device):
+                if file.name.endswith(".sync") and CONFLICT not in file.name:
+                    yield PurePath(memory.name, device.name, file.name), file.stat().st_mtime_ns
+
+
+def _bring(path: Path, copy: Path, at: int, chance: random.Random | None) -> None:
     luck = 0.0 if chance is None else chance.random()
     if luck > 0.5:  # not yet
         return
     copy.parent.mkdir(parents=True, exist_ok=True)
     if luck > 0.4:  # half of it
         copy.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-        os.utime(copy, ns=(0, path.stat().st_mtime_ns - 1))
+        os.utime(copy, ns=(0, at - 1))
         return
     shutil.copy2(path, copy)
     if luck > 0.3:
-        shutil.copy2(path, copy.with_name(f"{copy.stem} (conflicted copy).sync"))
+        shutil.copy2(path, copy.with_name(f"{copy.stem}{CONFLICT}.sync"))
 
 
 async def all_have_all(machines: Sequence[Machine]) -> None:

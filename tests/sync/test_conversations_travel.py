@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from machines import Machine, all_have_all, differences
+from machines import Machine, all_have_all, carry, differences
 from test_folder import SECRET, contents
 
 from pgengram.service.conversations import Conversations
+from pgengram.store.sync import state
+from pgengram.sync import files
+from pgengram.sync.documents import Line, RowDocuments
+from pgengram.sync.exchange import now_us
 from pgengram.sync.keys import Key
 
 Both = tuple[Machine, Machine]
@@ -90,4 +94,25 @@ async def test_a_turn_that_makes_room_for_another_never_takes_the_place_of_a_thi
     await all_have_all(both)
     for one in both:
         assert sorted(await one.said("c1")) == ["And the ladder?", "Where is the kettle?", "Where is the lamp?"]
+    assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_a_turn_that_waits_for_its_conversation_takes_no_place_of_one_that_is_kept_meanwhile(both: Both) -> None:
+    laptop, desktop = both
+    await desktop.hears("c1", "Where is the kettle?")
+    await desktop.syncs()
+    carry(both)
+    async with laptop.memories.store.transaction() as tx:  # as if the conversation itself were in a file that is late
+        documents = RowDocuments(tx, state.TURN, "0" * 12, (), now_us())
+        [line] = [
+            Line.of(record)
+            for path in laptop.folder.rglob("0*.sync")
+            for record in files.read(path, Key((await laptop.exchange_settings()).secret))
+            if record["kind"] == state.TURN
+        ]
+        assert await documents.take([line], None) == 0
+    await laptop.hears("c1", "Where is the lamp?")
+    await all_have_all(both)
+    for one in both:
+        assert sorted(await one.said("c1")) == ["Where is the kettle?", "Where is the lamp?"]
     assert differences(await laptop.states(), await desktop.states()) == []

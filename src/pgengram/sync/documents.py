@@ -173,10 +173,13 @@ class RowDocuments:
         self._tx, self._kind, self._table, self._clock = tx, kind, table, clock
         self._writer, self._writers = writer, writers
 
-    async def current(self, times: Mapping[str, int]) -> dict[str, Document]:
+    async def current(self, times: Mapping[str, int], model_id: int | None) -> dict[str, Document]:
         """Return rows as they are here, by their keys, with what was changed at these times."""
         there = await rows.rows_now(self._tx, self._table, list(times))
         known, waits = await state.documents(self._tx, self._kind, list(times))
+        if met := sorted(waits & there.keys()):  # a row of ours is where another machine's waits to be
+            await self.take([Line(self._kind, key, Document.from_json(known[key])) for key in met], model_id)
+            return await self.current(times, model_id)
         found = {
             key: self._document(known.get(key), there.get(key, {}), at)
             for key, at in times.items()
@@ -206,13 +209,24 @@ class RowDocuments:
         if self._kind == state.TURN and not all(document.entries for document in documents):
             await state.note_erasure(self._tx)
 
+    def _here(self, known: Any, fields: Mapping[str, Any], at: int, *, waits: bool) -> Document:
+        """Return a row as it is here; if another machine's waits to be here, together with that one."""
+        if not waits:
+            return self._document(known, fields, at)
+        before = Document.from_json(known)
+        if not fields:
+            return before
+        apart = Document({self._writer: before.seen.get(self._writer, 0)})
+        return merged(
+            before, as_one(with_changes(apart, fields, at=at, clock=self._clock, writer=self._writer), self._writer)
+        )
+
     def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
-        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
+        is_turn = self._kind == state.TURN
+        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer, apart=is_turn)
         is_changed = bool(after.entries) and after.seen != before.seen
-        if (
-            is_changed and self._kind == state.TURN
-        ):  # it is what was said; if that is erased elsewhere, nothing of it stays
+        if is_changed and is_turn:  # it is what was said; if that is erased elsewhere, nothing of it stays
             is_changed = {one.dot for one in after.entries["text"]} != {
                 one.dot for one in before.entries.get("text", ())
             }
@@ -228,10 +242,12 @@ class RowDocuments:
         fresh: dict[str, Document] = {}
         displaced = {}
         for line in lines:
-            mine = Document.from_json(known[line.key]) if line.key in known else Document()
-            if line.key not in waits:
-                at = changed.get(line.key, self._clock)
-                mine = self._document(known.get(line.key), there.get(line.key, {}), at)
+            mine = self._here(
+                known.get(line.key),
+                there.get(line.key, {}),
+                changed.get(line.key, self._clock),
+                waits=line.key in waits,
+            )
             one = merged(mine, line.document)
             if self._kind == state.TURN and "text" not in one.entries:
                 one = Document(one.seen)

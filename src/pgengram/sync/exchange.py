@@ -234,9 +234,8 @@ class _Run:
                 taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), None)
                 documents = await taking.current(times)
             else:
-                documents = await RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock()).current(
-                    times
-                )
+                of_rows = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
+                documents = await of_rows.current(times, self._core.model_key)
             if kind == state.MEMORY and await rows.erased(tx, times.keys() - documents.keys()):
                 await state.note_erasure(tx)
             await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])

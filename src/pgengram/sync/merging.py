@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self, TypeVar
 
@@ -120,7 +120,7 @@ def merged(one: Document, other: Document) -> Document:
         mine, theirs = one.entries.get(name, ()), other.entries.get(name, ())
         kept = {entry.dot: entry for entry in (*_unseen(theirs, mine, one), *_unseen(mine, theirs, other))}
         if kept:
-            entries[name] = tuple(kept[dot] for dot in sorted(kept))
+            entries[name] = _in_order(kept.values())
     return Document(_larger(one.seen, other.seen, max), entries, _larger(one.counts, other.counts, _each_larger))
 
 
@@ -141,7 +141,9 @@ def _each_larger(one: list[float], other: list[float]) -> list[float]:
     return [max(pair) for pair in zip(one, other, strict=True)]
 
 
-def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int, writer: str) -> Document:
+def with_changes(
+    known: Document, now: Mapping[str, Any], *, at: int, clock: int, writer: str, apart: bool = False
+) -> Document:
     """Return the state after the changes made here, which are the differences between what was known and what is there
     now; the same where there are none.
 
@@ -151,6 +153,7 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
         at: when it was changed, in microseconds.
         clock: what time it is. Entries that this machine's clock once dated far ahead are dated again.
         writer: who writes.
+        apart: whether what others wrote at the same time is another thing, which a change here leaves as it is.
     """
     now = {name: value for name, value in now.items() if value is not None}
     entries: dict[str, tuple[Entry, ...]] = {}
@@ -159,8 +162,12 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
         there, digest = known.entries.get(name, ()), _told_apart(name, value)
         shown = latest(there) if there else None
         if shown is None or shown.digest != digest or shown.stamp > clock + TOO_FAR_AHEAD_US:
+            others = [one for one in there if one is not shown and one.stamp <= clock + TOO_FAR_AHEAD_US]
+            if not apart and shown is not None and shown.digest != digest:
+                others = []  # who changes it has chosen; who dates it again has not
             before = max((one.stamp for one in there if one.stamp <= clock + TOO_FAR_AHEAD_US), default=0)
-            entries[name] = (Entry(value, max(min(at, clock), before + 1), writer, number, digest),)
+            anew = Entry(value, max(min(at, clock), before + 1), writer, number, digest)
+            entries[name] = _in_order([anew, *others])
         else:
             loaded = Entry(value, shown.stamp, shown.writer, shown.number, digest)
             entries[name] = tuple(loaded if one is shown else one for one in there)
@@ -171,15 +178,21 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
     return Document(seen, entries, dict(known.counts))
 
 
+def _in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:
+    return tuple(sorted(entries, key=lambda one: one.dot))
+
+
 def as_one(document: Document, writer: str) -> Document:
     """Return the state in which everything that is shown counts as just written, as old as it was.
 
     So all of a row that one machine changes stays if another one removes it at the same time, and not the change alone.
     """
     number = document.seen[writer]
-    entries: dict[str, tuple[Entry, ...]] = {
-        name: (replace(latest(all_), writer=writer, number=number),) for name, all_ in document.entries.items()
-    }
+    entries = {}
+    for name, all_ in document.entries.items():
+        shown = latest(all_)
+        others = [one for one in all_ if one is not shown]
+        entries[name] = _in_order([replace(shown, writer=writer, number=number), *others])
     return Document(dict(document.seen), entries, dict(document.counts))
 
 
