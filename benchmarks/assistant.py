@@ -40,7 +40,7 @@ LIMIT = 10
 TEXT = ("text", "content")
 AHEAD = timedelta(days=14)
 DAY = re.compile(r"\b(20\d\d-\d\d-\d\d)\b")
-CLOCKS = ("digest", "standing", "reading", "named")  # modules of service.answers that ask what time it is
+CLOCKS = ("digest", "reading", "names_asked")  # modules of service.answers that ask what time it is
 
 
 async def asked(client: Any, tool: str, arguments: dict[str, Any]) -> tuple[dict[str, Any], int]:
