@@ -4,7 +4,7 @@
 
 One PostgreSQL in a temporary folder has two namespaces, which exchange files through another folder as two machines do.
 The first is filled with invented memories, and `pgengram sync join` brings them to the second while that is searched. Then
-both only wait for each other. Last, memories are stored with and without the exchange, in turns. Without an embedder, which
+both only wait for each other, and so do two that meet in a git repository and two that meet behind `ssh`. Last, memories are stored with and without the exchange, in turns. Without an embedder, which
 is the same for all, so that nothing hides what is measured. Ends with 1 when a limit is missed.
 """
 
@@ -14,9 +14,11 @@ import argparse
 import asyncio
 import json
 import os
+import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -40,7 +42,14 @@ LOOK_S: Final = 0.05  # between two looks at a process
 TICKS: Final = os.sysconf("SC_CLK_TCK")
 QUICKER: Final = 20  # than a server looks for changes, so that what else the machine does counts less
 SETTLE_S: Final = 10.0
-LIMITS: Final = {"join_peak_mb": 250.0, "idle_percent": 0.5, "write_ratio": 1.1}
+LIMITS: Final = {
+    "join_peak_mb": 250.0, "idle_percent": 0.5, "git_idle_percent": 0.5, "ssh_idle_percent": 0.5, "write_ratio": 1.1,
+}  # fmt: skip
+SSH: Final = """#!/bin/sh
+while [ "$1" != -- ]; do shift; done
+shift 2
+cd {home} && exec sh -c "$*"
+"""
 
 
 class Lab:
@@ -104,25 +113,61 @@ class Lab:
         return time.perf_counter() - began
 
     async def idle(self, minutes: float, database: int) -> dict[str, Any]:
-        """Let both wait for each other at a quickened pace, and see what that takes of a processor."""
-        shares = []
-        for works in (False, True):
-            schedulers = [
-                ExchangeScheduler(one, EVERY_S / QUICKER, LOOKS_S / QUICKER) for one in (self.laptop, self.desktop)
-            ]
-            task = self.bar.add_task("waiting for each other" if works else "doing nothing", total=minutes * 60)
-            for one in schedulers if works else ():
-                one.begin()
-            await asyncio.sleep(SETTLE_S)  # for what is done once
-            before, began = cpu_s(os.getpid()) + tree_cpu_s(database), time.perf_counter()
-            while (passed := time.perf_counter() - began) < minutes * 60:
-                self.bar.update(task, completed=passed)
-                await asyncio.sleep(1)
-            shares.append((cpu_s(os.getpid()) + tree_cpu_s(database) - before) / passed)
-            self.bar.update(task, completed=minutes * 60)
-            for one in schedulers:
-                await one.close()
-        return {"idle_percent": 100 * (shares[1] - shares[0]) / QUICKER, "doing_nothing_percent": 100 * shares[0]}
+        """Let both wait for each other at a quickened pace, and two more through each remote that starts programs, and see
+        what that takes of a processor.
+        """
+        nothing = await self._share([], minutes, database, "doing nothing")
+        figures = {"doing_nothing_percent": 100 * nothing}
+        pairs = {"": [self.laptop, self.desktop]}
+        for name, address in self._remotes().items():
+            pairs[f"{name}_"] = await self._pair(name, address)
+        for name, pair in pairs.items():
+            share = await self._share(pair, minutes, database, f"waiting for each other {name.strip('_')}")
+            figures[f"{name}idle_percent"] = 100 * (share - nothing) / QUICKER
+        for one in [one for name, pair in pairs.items() if name for one in pair]:
+            await one.close()
+        return figures
+
+    def _remotes(self) -> dict[str, str]:
+        """Make a git repository, and an `ssh` that signs in on this machine; return their addresses."""
+        place = self.folder.parent
+        subprocess.run(["git", "init", "--quiet", "--bare", place / "memory.git"], check=True)
+        program = place / "bin" / "ssh"
+        program.parent.mkdir()
+        program.write_text(SSH.format(home=place))
+        program.chmod(0o700)
+        os.environ["PATH"] = f"{program.parent}:{os.environ['PATH']}"
+        return {"git": f"git+file://{place}/memory.git", "ssh": "ssh://ada@home.example/~/memory"}
+
+    async def _pair(self, name: str, address: str) -> list[MemoryManager]:
+        """Return two machines that exchange a hundred memories through a remote."""
+        one, other = (MemoryManager(replace(self.settings, namespace=f"{name} {number}")) for number in (1, 2))
+        for manager in (one, other):
+            await manager.ready()
+        await one.create_memories([{"content": text, "dedup_policy": "insert"} for text in self.source.texts(100)])
+        key = await devices.begin(one, address, None, "one")
+        await Exchange(one).run()
+        await devices.begin(other, address, key, "other")
+        for manager in (other, one):
+            await Exchange(manager).run()
+        return [one, other]
+
+    async def _share(self, pair: Sequence[MemoryManager], minutes: float, database: int, what: str) -> float:
+        """Return how much of a processor this process, what it starts and the database take while a pair is idle."""
+        schedulers = [ExchangeScheduler(one, EVERY_S / QUICKER, LOOKS_S / QUICKER) for one in pair]
+        task = self.bar.add_task(what, total=minutes * 60)
+        for scheduler in schedulers:
+            scheduler.begin()
+        await asyncio.sleep(SETTLE_S)  # for what is done once
+        before, began = cpu_s(os.getpid(), dead_children=True) + tree_cpu_s(database), time.perf_counter()
+        while (passed := time.perf_counter() - began) < minutes * 60:
+            self.bar.update(task, completed=passed)
+            await asyncio.sleep(1)
+        share = (cpu_s(os.getpid(), dead_children=True) + tree_cpu_s(database) - before) / passed
+        self.bar.update(task, completed=minutes * 60)
+        for scheduler in schedulers:
+            await scheduler.close()
+        return share
 
     async def write(self, writes: int) -> dict[str, Any]:
         """Store memories with and without the exchange, in turns."""

@@ -228,6 +228,7 @@ def carry(machines: Sequence[Machine], chance: random.Random | None = None) -> N
                 for path in copies.keys() - found.keys():
                     if path.parts[1] == source.device:
                         (target.folder / NAME / path).unlink()
+                        del copies[path]
 
 
 def _files(folder: Path) -> Iterator[tuple[PurePath, int]]:

@@ -6,7 +6,7 @@ import os
 import shutil
 import subprocess
 import tempfile
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,6 +21,8 @@ from pgengram.errors import Conflict, InvalidInput
 from pgengram.sync import devices
 from pgengram.sync.files import read
 from pgengram.sync.keys import Key
+from pgengram.sync.remotes import git, ssh
+from pgengram.sync.schedule import ExchangeScheduler
 
 SECRET = "The alarm code is under the stair."
 SSH = """#!/bin/sh
@@ -230,3 +232,31 @@ async def test_a_server_that_takes_part_itself_offers_its_own_folder(database: D
         assert len(await server.texts()) == 2
     for one in (laptop, server):
         await one.memories.close()
+
+
+async def test_a_remote_that_starts_programs_is_asked_less_and_less_while_nothing_happens(
+    meeting: Meeting, pair: tuple[Machine, Machine], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = pair
+    await exchange_all(laptop, desktop)
+    started: list[Sequence[str]] = []
+    for module in (git, ssh):
+        run = module.run_program
+        monkeypatch.setattr(
+            module, "run_program", lambda *of, run=run, **more: started.append(of[0]) or run(*of, **more)
+        )
+    scheduler = ExchangeScheduler(laptop.memories, every_s=60)
+    pauses = []
+    for _ in range(4):
+        await scheduler._look()
+        pauses.append(scheduler.pause_s)
+    costly = laptop.address.startswith(("git+", "ssh:"))
+    assert pauses[-1] == (240 if costly else 60)
+    started.clear()
+    await scheduler._look()
+    assert len(started) == costly
+    await desktop.adds("The ladder is in the cellar.")
+    await desktop.syncs()
+    await scheduler._look()
+    assert scheduler.pause_s == 60
+    assert await laptop.finds("ladder") == ["The ladder is in the cellar."]

@@ -52,6 +52,11 @@ class Exchange:
         self._memo = Memo()
         self._folders: dict[state.Settings, ExchangedFolder] = {}  # one: a remote may hold a connection
 
+    @property
+    def idle_pauses(self) -> int:
+        """How many of the usual pauses may pass between two exchanges while nothing happens."""
+        return max((one.idle_pauses for one in self._folders.values()), default=1)
+
     async def run(self) -> Outcome | None:
         """Exchange once; None where the namespace is not synchronised.
 

@@ -43,6 +43,11 @@ class Outcome:
     unread: dict[str, str] = field(default_factory=dict)
     problem: str | None = None
 
+    @property
+    def did_anything(self) -> bool:
+        """Whether something came from the other machines or was written for them."""
+        return bool(self.taken or self.written or self.erased)
+
 
 @dataclass(slots=True)
 class Memo:

@@ -19,7 +19,12 @@ Files = dict[str, str]  # DEVICE/NAME of each file, and the digest of what is in
 
 
 class Remote(Protocol):
-    """Brings files of one memory to and from one place. All methods block, and raise OSError if the place is away."""
+    """Brings files of one memory to and from one place. All methods block, and raise OSError if the place is away.
+
+    idle_pauses: how many of the usual pauses may pass between two looks while nothing happens; 1 if a look costs little.
+    """
+
+    idle_pauses: int
 
     def digest(self, data: bytes) -> str:
         """Return the digest of a file's bytes, as `list_files` gives it."""
@@ -48,6 +53,12 @@ class ExchangedFolder:
     def __init__(self, folder: Folder, remote: Remote | None) -> None:
         self.folder, self.remote = folder, remote
         self._there: Files = {}
+        self._digests: dict[str, tuple[str, str]] = {}  # of each file here, with the mark that it had
+
+    @property
+    def idle_pauses(self) -> int:
+        """See `Remote`."""
+        return 1 if self.remote is None else self.remote.idle_pauses
 
     def fetch(self, device: str) -> None:
         """Bring what other devices have there, and what this one had written that is not here.
@@ -86,11 +97,16 @@ class ExchangedFolder:
             self.remote.drop(self.folder.path, names)
 
     def _here(self) -> Files:
+        """Return the files that are here; only those that changed since they were last looked at are read."""
         if self.remote is None or not self.folder.is_there:
             return {}
-        return {
-            f"{file.device}/{file.name}": self.remote.digest(file.path.read_bytes()) for file in self.folder.listed()
-        }
+        found: dict[str, tuple[str, str]] = {}
+        for file in self.folder.listed():
+            name = f"{file.device}/{file.name}"
+            mark, digest = self._digests.get(name, ("", ""))
+            found[name] = (file.mark, digest if mark == file.mark else self.remote.digest(file.path.read_bytes()))
+        self._digests = found
+        return {name: digest for name, (_, digest) in found.items()}
 
 
 def _is_ours(name: str) -> bool:

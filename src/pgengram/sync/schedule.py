@@ -1,4 +1,6 @@
-"""Exchanging by itself while a server runs: soon after each change, and every minute."""
+"""Exchanging by itself while a server runs: soon after each change, and every minute, or every few minutes while nothing
+happens and each look costs much.
+"""
 
 from __future__ import annotations
 
@@ -32,6 +34,7 @@ class ExchangeScheduler:
         self._core, self._every_s, self._looks_s = core, every_s, looks_s
         self._exchange: Exchange | None = None
         self._told: str | None = None  # the problem that was logged last
+        self.pause_s = every_s  # longer while nothing happens, if each look at the others' files costs much
         self._task: asyncio.Task[None] | None = None
 
     def begin(self) -> None:
@@ -73,12 +76,17 @@ class ExchangeScheduler:
             outcome = await self._exchange.run()
         except Conflict:  # another process does it
             return True
-        self._tell(outcome.problem if outcome else None)
+        if outcome is not None:
+            self._tell(outcome.problem)
+            longest_s = self._every_s * self._exchange.idle_pauses
+            self.pause_s = self._every_s if outcome.did_anything else min(2 * self.pause_s, longest_s)
         return True
 
     async def _wait_for_change(self) -> None:
-        for _ in range(max(1, round(self._every_s / self._looks_s))):
+        for _ in range(max(1, round(self.pause_s / self._looks_s))):
             await asyncio.sleep(self._looks_s)
+            if self._told is not None:  # what was changed here would fail again
+                continue
             try:
                 async with self._core.store.transaction(reads=True) as tx:
                     if await state.is_changed(tx):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final
 
 TIMEOUT_S: Final = 300.0
+IDLE_PAUSES: Final = 4  # of a remote that starts a program, and elsewhere another, for each look
 
 
 def with_bytes(folder: Path, names: Iterable[str]) -> Iterator[tuple[str, bytes]]:

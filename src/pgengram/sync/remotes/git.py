@@ -1,7 +1,8 @@
 """Files in a git repository: each machine has a branch of its own, which never holds more than its files as they are.
 
 A branch is one commit without a parent, so nothing is ever merged, and what was erased is in no history. The copy of
-the repository that is kept here has no working tree; `git` finds out what it has to fetch and to push.
+the repository that is kept here has no working tree; `git` finds out what it has to fetch and to push. While no branch
+there changes, one `git ls-remote` is all that a look takes.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from typing import Final
 
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import Files
-from pgengram.sync.remotes import run_program
+from pgengram.sync.remotes import IDLE_PAUSES, run_program
 
 WHO: Final = {
     f"GIT_{role}_{what}": value
@@ -33,10 +34,13 @@ class GitRemote:
         mirror: beside which the copy of the repository is kept.
     """
 
+    idle_pauses = IDLE_PAUSES
+
     def __init__(self, address: str, key: Key, _: str | None, mirror: Path) -> None:
         self._address, self._memory = address.removeprefix("git+"), key.folder_name
         self._copy = mirror.with_name(mirror.name + ".git")
         self._blobs: Files = {}
+        self._branches: bytes | None = None  # as they were there when `_blobs` were listed
 
     def digest(self, data: bytes) -> str:
         """Return what git calls a file's bytes."""
@@ -47,14 +51,19 @@ class GitRemote:
         if not self._copy.is_dir():
             self._copy.parent.mkdir(parents=True, exist_ok=True)
             self._run("init", "--quiet", "--bare")
+            self._branches = None
         theirs = f"refs/heads/{self._memory}/*"
+        branches = self._run("ls-remote", self._address, theirs)
+        if branches == self._branches:
+            return dict(self._blobs)
         self._run("fetch", "--quiet", "--prune", "--no-tags", self._address, f"+{theirs}:{theirs}")
-        self._blobs = {}
+        self._blobs, self._branches = {}, None
         for ref in self._run("for-each-ref", "--format=%(refname)", f"refs/heads/{self._memory}").decode().split():
             device = ref.rpartition("/")[2]
             for line in self._run("ls-tree", ref).decode().splitlines():
                 about, _, name = line.partition("\t")
                 self._blobs[f"{device}/{name}"] = about.split()[2]
+        self._branches = branches
         return dict(self._blobs)
 
     def get(self, names: Sequence[str]) -> Iterator[tuple[str, bytes]]:

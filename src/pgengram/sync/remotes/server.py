@@ -35,6 +35,8 @@ class ServerRemote:
         InvalidInput: the token would cross a network that others can read.
     """
 
+    idle_pauses = 1
+
     def __init__(self, address: str, key: Key, token: str | None, _: Path) -> None:
         self._base = address.rstrip("/").removesuffix("/mcp") + PATH + key.folder_name
         parts = urlsplit(address)

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from pgengram.sync.folder import NAME
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import Files
-from pgengram.sync.remotes import run_program, with_bytes
+from pgengram.sync.remotes import IDLE_PAUSES, run_program, with_bytes
 
 AT_ONCE: Final = 50  # files that one call brings
 LIST: Final = (
@@ -35,6 +35,8 @@ class SSHRemote:
         key: of the memory.
         _token, _mirror: unused; ssh has keys of its own, and nothing is kept.
     """
+
+    idle_pauses = IDLE_PAUSES
 
     def __init__(self, address: str, key: Key, _token: str | None, _mirror: Path) -> None:
         parts = urlsplit(address)
