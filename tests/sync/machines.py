@@ -116,8 +116,9 @@ class Machine:
     async def adds(self, text: str, **more: Any) -> str:
         return str((await self.memories.create_memory(NewMemory(content=text, **more))).memory_id)
 
-    async def edits(self, id_: str, **change: Any) -> None:
-        await self.memories.update_memory(Change(id=id_, **change))
+    async def edits(self, id_: str, **change: Any) -> bool:
+        """Change a memory, and return whether it was not so before."""
+        return bool((await self.memories.update_memory(Change(id=id_, **change))).changed_fields)
 
     async def forgets(self, id_: str, **more: Any) -> None:
         await self.memories.forget_memories([id_], **more)

@@ -52,8 +52,7 @@ async def act(one: Machine, chance: random.Random, ledger: Ledger) -> None:
     id_, other = chance.choice(ids), chance.choice(ids)
     match kind:
         case "edit":
-            await edit(one, chance, id_)
-            ledger.edits[id_] += 1
+            ledger.edits[id_] += await edit(one, chance, id_)
         case "tag":
             await one.edits(id_, add_tags=[chance.choice("abc")], remove_tags=[chance.choice("def")])
         case "forget":
@@ -73,12 +72,12 @@ async def act(one: Machine, chance: random.Random, ledger: Ledger) -> None:
             await one.finds("lamp")
 
 
-async def edit(one: Machine, chance: random.Random, id_: str) -> None:
-    """Change a random field of a memory."""
+async def edit(one: Machine, chance: random.Random, id_: str) -> bool:
+    """Change a random field of a memory, and return whether it was not so before."""
     field = chance.choice(("content", "project", "importance", "metadata"))
     value = {"content": f"{chance.choice(TEXTS)[:-1]} now, {chance.randrange(4)}.", "project": chance.choice(("ark", "mill")),
              "importance": chance.random(), "metadata": {"room": chance.randrange(9)}}[field]  # fmt: skip
-    await one.edits(id_, **{field: value})
+    return await one.edits(id_, **{field: value})
 
 
 async def talk(one: Machine, chance: random.Random, ledger: Ledger) -> None:

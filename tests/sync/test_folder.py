@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import errno
 import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,14 @@ from machines import DAY_US, Machine, all_have_all, carry, differences
 
 from helpers import Database, database_of
 from pgengram.errors import Conflict, InvalidInput, NotReady
+from pgengram.inputs import NewMemory
+from pgengram.service.core import Core
 from pgengram.service.spaces.access import SpaceManagers
 from pgengram.store.connection.begin import Member
+from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
 from pgengram.store.spaces import membership, persons
-from pgengram.sync import devices, files
+from pgengram.sync import devices, exchange, files
 from pgengram.sync.keys import Key
 from pgengram.transfer import import_from
 
@@ -57,7 +62,7 @@ async def test_a_machine_joins_only_with_the_code_and_once(database: Database, b
     await third.memories.close()
 
 
-@pytest.mark.parametrize("harm", ["half", "byte", "newer"])
+@pytest.mark.parametrize("harm", ["half", "byte", "newer", "another memory's"])
 async def test_a_file_that_cannot_be_read_waits_and_the_others_are_read(both: Both, harm: str) -> None:
     laptop, desktop = both
     await laptop.adds("The first boat is blue.")
@@ -68,13 +73,19 @@ async def test_a_file_that_cannot_be_read_waits_and_the_others_are_read(both: Bo
     damaged = sorted(desktop.folder.rglob("0*.sync"))[0]
     whole = damaged.read_bytes()
     harmed = {"half": whole[: len(whole) // 2], "byte": whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:],
-              "newer": whole.replace(b'"format": 1', b'"format": 2')}[harm]  # fmt: skip
-    damaged.write_bytes(harmed)
+              "newer": whole.replace(b'"format": 1', b'"format": 2')}.get(harm)  # fmt: skip
+    if harmed is None:
+        files.write(damaged, Key.new(), [{"kind": "memory", "key": "x", "state": {}}], {"at": 0})
+    else:
+        damaged.write_bytes(harmed)
     outcome = await desktop.syncs()
     assert list(outcome.unread) == [f"{damaged.parent.name}/{damaged.name}"]
-    assert ("newer pgengram" in next(iter(outcome.unread.values()))) == (harm == "newer")
+    [why] = outcome.unread.values()
+    assert ("newer pgengram" in why) == (harm == "newer")
+    assert ("another key" in why) == (harm in ("byte", "another memory's"))
     assert await desktop.finds("boat") == ["The second boat is green."]
     assert (await desktop.status()).unread == outcome.unread
+    assert (await desktop.syncs()).unread == outcome.unread  # which is not read again before it changes
     await desktop.adds("The third boat is red.")
     assert (await desktop.syncs()).written == 1
     damaged.write_bytes(whole)
@@ -370,10 +381,84 @@ async def test_a_damaged_file_of_ours_that_comes_back_stops_no_exchange(both: Bo
 
 
 async def test_a_space_that_people_share_is_exchanged_by_its_server_alone(both: Both, tmp_path: Path) -> None:
-    laptop, _ = both
+    laptop, desktop = both
     store = laptop.memories.store
     mara = await persons.add(store, "mara", laptop.namespace)
     space = await membership.create(store, "Kitchen", mara)
     async with SpaceManagers(laptop.memories).of(space.id, Member(mara.id)) as kitchen:
         with pytest.raises(InvalidInput, match="share"):
             await devices.begin(kitchen, str(tmp_path), None, "laptop")
+        await kitchen.create_memory(NewMemory(content="The oven of the kitchen is new."))
+    await laptop.adds("The oven at home is old.")
+    await all_have_all(both)
+    key = Key((await laptop.exchange_settings()).secret)
+    told = contents(laptop.folder, key)
+    assert "oven at home" in told
+    assert "oven of the kitchen" not in told
+    assert await desktop.finds("oven") == ["The oven at home is old."]
+
+
+async def test_two_memories_in_one_folder_know_nothing_of_each_other(database: Database, both: Both) -> None:
+    laptop, _ = both
+    await laptop.adds("The first boat is blue.")
+    await laptop.syncs()
+    other = Machine(database, laptop.folder, "other")
+    await other.begins()
+    await other.adds("The second boat is green.")
+    for one in (laptop, other, laptop, other):
+        outcome = await one.syncs()
+        assert (outcome.taken, outcome.unread, outcome.problem) == (0, {}, None)
+    assert await other.finds("boat") == ["The second boat is green."]
+    assert [device.name for device in (await other.status()).devices] == ["other"]
+    await other.memories.close()
+
+
+async def test_an_export_that_is_imported_on_the_other_machine_is_the_same_memory(both: Both, tmp_path: Path) -> None:
+    laptop, desktop = both
+    names = ("edited", "forgotten", "erased", "kept")
+    ids = {name: await laptop.adds(f"The {name} boat is blue.") for name in names}
+    file = tmp_path / "all.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in await laptop.lines()))
+
+    async def imports() -> None:
+        await import_from(desktop.memories, "jsonl", str(file), dry_run=False, report=lambda *_: None)
+
+    await imports()  # before the machines heard of each other
+    await all_have_all(both)
+    assert (await desktop.texts()).keys() == set(ids.values())
+    assert (await laptop.status()).disputed == (await desktop.status()).disputed == 0
+    await laptop.edits(ids["edited"], content="The edited boat is white.")
+    await laptop.forgets(ids["forgotten"])
+    await laptop.erases(ids["erased"])
+    for late in (False, True):  # the old file comes before what was done since, and after that
+        if late:
+            await all_have_all(both)
+        await imports()
+        await all_have_all(both)
+        assert differences(await laptop.states(), await desktop.states()) == []
+        for one in both:
+            assert sorted(await one.finds("boat")) == ["The edited boat is white.", "The kept boat is blue."]
+            assert ids["erased"] not in await one.texts()
+
+
+async def test_a_machine_that_joins_is_searched_meanwhile(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:
+    laptop, desktop = both
+    await laptop.memories.create_memories(
+        [{"content": f"Boat {number} is blue.", "dedup_policy": "insert"} for number in range(450)]
+    )
+    await desktop.adds("The ladder is in the cellar.")
+    await laptop.syncs()
+    carry(both)
+    whole, found = exchange._alone, []
+
+    @asynccontextmanager
+    async def searched(core: Core) -> AsyncIterator[Transaction]:
+        async with whole(core) as tx:
+            yield tx
+            found.append(await desktop.finds("ladder"))  # before what it has taken is committed
+
+    monkeypatch.setattr(exchange, "_alone", searched)
+    assert (await desktop.syncs()).taken >= 450
+    assert len(found) > 5
+    assert found == [["The ladder is in the cellar."]] * len(found)
+    assert len(await desktop.texts()) == 451

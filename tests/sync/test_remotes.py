@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import logging
 import os
 import shutil
 import subprocess
@@ -13,7 +16,7 @@ from pathlib import Path
 import httpx
 import pytest
 import pytest_asyncio
-from http_server import HttpServer, serving_http, status
+from http_server import HttpServer, outcome, serving_http, status
 from machines import Machine, differences
 
 from helpers import Database, database_of
@@ -159,6 +162,50 @@ async def test_a_place_that_is_away_stops_nothing_and_status_says_so(
     await exchange_all(laptop, desktop)
     assert (await laptop.status()).problem is None
     assert list((await desktop.texts()).values()) == [SECRET]
+
+
+async def test_two_machines_that_write_at_the_same_moment_both_arrive(pair: tuple[Machine, Machine]) -> None:
+    for number in range(4):
+        for one in pair:
+            await one.adds(f"{one.name} {number} is blue.")
+        outcomes = await asyncio.gather(*(one.syncs() for one in pair))
+        assert [(one.problem, one.unread) for one in outcomes] == [(None, {})] * 2
+    await exchange_all(*pair)
+    assert differences(await pair[0].states(), await pair[1].states()) == []
+    assert len(await pair[0].texts()) == 8
+
+
+async def test_what_lets_a_machine_into_a_server_is_told_to_nobody(
+    database: Database, tmp_path: Path, door: HttpServer, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.DEBUG)
+    issued = door.issued("laptop", "--namespace", "ada")
+    token = issued["token"]
+    laptop = Machine(database, tmp_path / "laptop", "laptop", address=door.base, token=token)
+    other = Machine(database, tmp_path / "other", "other")
+    await other.begins()
+    key = await laptop.begins()
+    await laptop.adds(SECRET)
+    await laptop.syncs()
+    texts = [
+        json.dumps(await laptop.lines()),
+        "".join(str(list(read(path, key))) for path in laptop.data.rglob("*.sync")),
+        json.dumps((await laptop.status()).as_dict()),  # as the command and the page show it
+        repr(await laptop.exchange_settings()),
+    ]
+    assert "alarm" in texts[0]
+    assert "alarm" in texts[1]
+    outcome("token", "revoke", issued["id"], **door.settings)
+    problem = str((await laptop.syncs()).problem)
+    assert "401" in problem
+    texts += [problem, str((await laptop.status()).problem), caplog.text]
+    for text in texts:
+        assert token not in text
+        assert key.code not in text
+    [row] = database.rows("SELECT * FROM sync_settings", namespace=other.namespace)  # nobody else's namespace sees it
+    assert row["device_name"] == "other"
+    for one in (laptop, other):
+        await one.memories.close()
 
 
 async def test_nothing_is_begun_where_nothing_can_be_exchanged(database: Database, tmp_path: Path) -> None:
