@@ -96,6 +96,35 @@ async def test_whoever_is_named_in_anothers_memories_begins_with_these(client: C
     assert "wasps" not in text
 
 
+async def test_the_day_on_which_a_thing_was_said_is_not_when_it_is_due(client: Client) -> None:
+    await remember(client, f"Otto still takes no milk (said on {day(0)}).", user="Otto")
+
+    text = await begun(client)
+
+    assert text.index("Otto:") < text.index("Otto still takes no milk")
+
+
+@pytest.mark.parametrize("said", ["Rosa ist Vegetarierin.", "Rosa a une allergie aux noix.", "Роза — веганка."])
+async def test_what_limits_people_is_standing_in_any_language(client: Client) -> None:
+    sayings = ("Лара веганка.", "Ola ma uczulenie na orzechy.", "Nils är vegetarian.", "Deniz çölyak hastası.")
+    for said in sayings:
+        await remember(client, said, user=said.split()[0])
+
+    text = await begun(client, context="sundials and their shadows")
+
+    assert [said for said in sayings if said not in text] == []
+
+
+async def test_what_another_person_who_is_named_must_not_eat_is_recalled_for_whoever_cooks(
+    client: Client, said: str
+) -> None:
+    await remember(client, said, user=said.split()[0])
+
+    text = await begun(client, context=f"What should I cook for {said.split()[0]} and Otto tonight?", user="Otto")
+
+    assert said in text
+
+
 async def test_what_is_asked_of_a_time_ahead_is_recalled_whole(client: Client) -> None:
     await remember(client, "Otto gives a talk on sundials.", user="Otto", occurred_at=day(7))
 

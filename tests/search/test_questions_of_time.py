@@ -63,6 +63,21 @@ async def test_a_day_that_the_text_itself_names_counts_as_when_it_happened(clien
     assert await found(client, "Where did we walk along the river last week?", now=NOW) == [then, other]
 
 
+@pytest.mark.parametrize(
+    ("question", "day"),
+    [
+        ("Was passiert am 7. Dezember?", "2026-12-07"), ("What happens on December 7?", "2026-12-07"), ("Was ist im Dezember los?", "2026-12-07"),
+        ("What do we have on Thursday?", "2026-12-03"), ("Was ist am Donnerstag?", "2026-12-03"), ("Was ist in zwei Wochen?", "2026-12-12"),
+    ],
+)  # fmt: skip
+async def test_a_day_without_a_year_may_be_the_next_one(client: Client, question: str, day: str) -> None:
+    then = await remember(client, "Mara presents the mill.", occurred_at=f"{day}T10:00:00Z")
+    for content in ("The mill needs a roof.", "Tom sails.", "Die Mühle mahlt."):
+        await remember(client, content, occurred_at="2026-03-01T10:00:00Z")
+
+    assert (await found(client, question, now="2026-11-28T12:00:00Z"))[0] == then
+
+
 async def test_no_memory_is_found_for_the_words_of_the_time_itself(client: Client) -> None:
     walk = await remember(client, "The mill has a path beside the river.")
     await remember(client, "Last week the week of last things was the last week.")

@@ -14,7 +14,7 @@ from helpers import call, read, refused, remember
 from pgengram import Memory
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.service.calls.moments import read_moment
+from pgengram.service.calls.moments import moment_of, read_moment
 from pgengram.service.calls.vocabulary import split
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -108,6 +108,29 @@ def test_a_day_with_a_time_is_that_moment_and_no_longer_stretch_is(given: str, r
     moment = read_moment(given, datetime(2026, 11, 28, 12, tzinfo=UTC))
 
     assert (moment and f"{moment:%Y-%m-%d %H:%M}") == read
+
+
+@pytest.mark.parametrize(("given", "read"), [
+    ("in zwei Wochen", "2026-12-12"), ("in 2 months", "2027-01-27"), ("December 3", "2026-12-03"), ("20 November", "2026-11-20"), ("next Friday", "2026-12-04"),
+    ("Friday", "2026-11-27 or 2026-12-04"), ("am Donnerstag", "2026-11-26 or 2026-12-03"), ("March 3", "2026-03-03 or 2027-03-03"),
+    ("3 March 2026", "2026-03-03"), ("yesterday", "2026-11-27"),
+])  # fmt: skip
+def test_when_a_thing_happens_is_asked_where_it_may_have_been_or_be_to_come(given: str, read: str) -> None:
+    now = datetime(2026, 11, 28, 12, tzinfo=UTC)
+
+    if " or " in read:
+        with pytest.raises(InvalidInput, match=read):
+            moment_of("occurred_at", given, now)
+    else:
+        assert f"{moment_of('occurred_at', given, now):%Y-%m-%d}" == read
+
+
+def test_an_end_lies_ahead_and_the_beginning_of_a_search_behind() -> None:
+    now = datetime(2026, 11, 28, 12, tzinfo=UTC)
+
+    ends, since = (moment_of(name, "am Donnerstag", now) for name in ("expires_at", "since"))
+
+    assert [f"{ends:%Y-%m-%d}", f"{since:%Y-%m-%d}"] == ["2026-12-03", "2026-11-26"]
 
 
 async def test_before_a_day_leaves_that_day_out(client: Client) -> None:

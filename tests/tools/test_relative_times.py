@@ -16,7 +16,7 @@ DAYS = {
     "Il y a deux jours le serveur de Claire est tombé.": ("Il y a deux jours", -2),
     "Domani Luca parte per Roma.": ("Domani", 1),
     "Jutro Ola ma egzamin.": ("Jutro", 1),
-    "Paul's knee is operated on in three days.": ("in three days", 3),
+    "Paul has his knee operation in three days.": ("in three days", 3),
     "In zwei Wochen zieht Mara um.": ("In zwei Wochen", 14),
     "Dans 10 jours Claire part à Lille.": ("Dans 10 jours", 10),
     "El taller entrega el coche dentro de una semana.": ("dentro de una semana", 7),

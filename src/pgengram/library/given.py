@@ -17,8 +17,7 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import DedupPolicy, Mode, Sort
 from pgengram.runtime.context import here
-from pgengram.service.calls.coercion import LAST_INSTANT
-from pgengram.service.calls.moments import read_moment
+from pgengram.service.calls.moments import moment_of
 
 Around = Literal["history", "relations", "clusters"]
 Direction = Literal["both", "out", "in"]
@@ -267,7 +266,7 @@ def given_moment(name: str, value: Any) -> Any:
     """
     if not isinstance(value, str):
         return value
-    read = read_moment(value, here(), end=name in LAST_INSTANT, ahead=name == "expires_at")
+    read = moment_of(name, value, here())
     if read is None:
         raise InvalidInput(f"{name} must be a moment, such as 2026-03-03 or 2026-03-03T10:00:00Z.")
     return read

@@ -50,7 +50,7 @@ def parse(question: Question, now: datetime) -> Parsed:
         light_extra=foreign_stems(sought, light) + _light_characters(characters, may_find_nothing),
         names=[_as_speaker(word) for word in asked],
         extra=characters + foreign_stems(sought, asked) + list(dict.fromkeys(chain(*sounds.values()))),
-        periods=[one.period for one in found],
+        periods=[period for one in found for period in periods_meant(one, now)],
         utc_offset=_offset(now),
         wants_time=asks_for_time(text),
         ahead=_ahead([one.period for one in found], now),
@@ -118,7 +118,8 @@ def in_time(question: Question, now: datetime) -> tuple[Question, str | None]:
     if not found:
         return question, None
     period = found[0].period
-    if period.start <= by_clock(now) and _asks_for_time_alone(question, found):
+    past = period.start <= by_clock(now) and len(periods_meant(found[0], now)) == 1
+    if past and _asks_for_time_alone(question, found):
         question = question.narrowed_to(max(period.start, FIRST_MOMENT), period.end, _offset(now))
         return question, str(period)
     return question, ", ".join(dict.fromkeys(str(period) for one in found for period in periods_meant(one, now)))

@@ -51,10 +51,10 @@ def with_dates(given: Written) -> tuple[Written, dict[str, str]]:
 
 def _counted_from(text: str, now: datetime) -> list[TimeRead]:
     """Return the times in a text that are sure, but others when it is told later."""
-    found = [one for one in times(text, now, ahead=True) if one.period.sure]
+    found = [one for one in times(text, now) if one.period.sure]
     if not found:
         return []
-    later = {(one.start, str(one.period)) for one in times(text, now + LATER, ahead=True)}
+    later = {(one.start, str(one.period)) for one in times(text, now + LATER)}
     return [one for one in found if (one.start, str(one.period)) not in later]
 
 

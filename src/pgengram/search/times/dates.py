@@ -78,12 +78,27 @@ def _written_in_month(first: datetime, last: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeRead:
-    """A period, where in the text it stands, and whether it is told from now alone, as "last week" is."""
+    """A period, where in the text it stands, whether it is told from now alone, as "last week" is, and whether as a
+    day of the week.
+    """
 
     period: Period
     start: int
     end: int
     relative: bool
+    weekday: bool = False
+
+    def come_round(self) -> Period:
+        """Return a weekday's period a week later, any other a year later.
+
+        Raises:
+            ValueError: the next year has no 29 February.
+        """
+        start, end = (
+            at + 7 * _DAY if self.weekday else at.replace(year=at.year + 1)
+            for at in (self.period.start, self.period.end)
+        )
+        return Period(start, end, sure=False)
 
 
 def by_clock(now: datetime) -> datetime:
@@ -96,38 +111,35 @@ def periods(question: str, now: datetime) -> list[Period]:
     return [one.period for one in times(question, now)]
 
 
-def times(text: str, now: datetime, *, ahead: bool = False) -> list[TimeRead]:
-    """Return the stretches of time that `text` names and where, read in the language in which most of it is one.
-
-    Args:
-        text: a question or a memory.
-        now: from when to count.
-        ahead: "in three days" names a day; a question may ask what took three days.
-    """
+def times(text: str, now: datetime) -> list[TimeRead]:
+    """Return the stretches of time that `text` names and where, read in the language in which most of it is one."""
     best: list[TimeRead] = []
-    patterns = [_AHEAD, *_TOP] if ahead else _TOP
     for tokens in readings(text):
-        found = _times(tokens, by_clock(now), patterns)
+        found = _times(tokens, by_clock(now))
         if sum(one.end - one.start for one in found) > sum(one.end - one.start for one in best):
             best = found
     return best if len(best) <= MOST_TIMES else []
 
 
 def periods_meant(one: TimeRead, now: datetime) -> list[Period]:
-    """Return the period, and of one without a year, such as "December", that of next year if it is soon."""
+    """Return the period, and of one without a year, such as "December", that of next year if it is soon; of a weekday
+    the last and the next.
+    """
     period, days = one.period, [(at.month, at.day) for at in (one.period.start, one.period.end)]
+    if one.weekday and not period.sure:
+        return [period, one.come_round()]
     if period.sure or one.relative or (2, 29) in days or period.end == LAST_MOMENT or period.start == FIRST_MOMENT:
         return [period]
-    start, end = (at.replace(year=at.year + 1) for at in (period.start, period.end))
-    return [period, Period(start, end, sure=False)] if start < by_clock(now) + SOON else [period]
+    coming = one.come_round()
+    return [period, coming] if coming.start < by_clock(now) + SOON else [period]
 
 
-def only_period(text: str, now: datetime) -> Period | None:
+def only_time(text: str, now: datetime) -> TimeRead | None:
     """Return the stretch of time that is all `text` says; None when it says more or something else."""
     stripped = text.strip()
     found = times(stripped, now)
     whole = len(found) == 1 and (found[0].start, found[0].end) == (0, len(stripped))
-    return found[0].period if whole else None
+    return found[0] if whole else None
 
 
 def without_times(text: str, found: Sequence[TimeRead]) -> str:
@@ -144,23 +156,22 @@ ABSOLUTE: Final = frozenset("IYM#WQCZ")
 Reading = Callable[[Sequence[Token], datetime], Period]
 
 
-def _times(
-    tokens: Sequence[Token], now: datetime, patterns: Sequence[tuple[re.Pattern[str], Reading]]
-) -> list[TimeRead]:
+def _times(tokens: Sequence[Token], now: datetime) -> list[TimeRead]:
     signs = _token_signs(tokens)
     found: list[TimeRead] = []
     place = 0
     while place < len(signs):
         match, reading = next(
-            ((match, reading) for pattern, reading in patterns if (match := pattern.match(signs, place))), (None, None)
+            ((match, reading) for pattern, reading in _TOP if (match := pattern.match(signs, place))), (None, None)
         )
         if match is None or reading is None:
             place += 1
             continue
         its = tokens[match.start(1) : match.end()]
         with contextlib.suppress(ValueError, OverflowError):  # the 31st of February, or before the year 1
-            relative = not {token.sign for token in its} & ABSOLUTE
-            found.append(TimeRead(reading(its, now), tokens[place].start, its[-1].end, relative))
+            names = {token.sign for token in its} & ABSOLUTE
+            read = reading(its, now)
+            found.append(TimeRead(read, tokens[place].start, its[-1].end, not names, names == {"W"}))
         place = match.end()
     return found
 
@@ -501,14 +512,12 @@ _TOP: Final = [
         (f"M(?:{_SMALL}Y)?[&V-]{_SMALL}M(?:{_SMALL}Y)?", _between_dates),
         (f"[SFBV]{_SMALL}(?:{_ANY})|A{_SMALL}(?:I|(?:#{_SMALL})?M(?:{_SMALL}Y)?|Y|[LTN][UWMZ]|D)", _since),
         *((pattern, reading) for pattern, reading in _DATES),
+        ("[w#]UJ|(?<=H)[w#]U(?!A)", _period_ahead),
         ("(?<=[fpH])M", _date),
         ("(?<=[fpH])W", _on_weekday),
         ("(?:(?<=[pH])|(?<=[pH]f))Z", _season),
     )
 ]
-
-
-_AHEAD: Final = (re.compile("([w#]UJ|H[w#]U(?!A))"), _period_ahead)
 
 
 def _is_date(signs: str) -> bool:

@@ -68,8 +68,8 @@ def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
         return
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
     for one in times(hit.content, now):
-        if one.period.end == LAST_MOMENT:  # "since" is no day on which anything happens
-            continue
+        if one.period.end == LAST_MOMENT or one.period.start.date() == hit.created_at.date():
+            continue  # "since" is no day on which anything happens, and the day of the statement stands there as such
         absolute = one.period.sure and str(one.period) in later  # what counts from now is kept in a field
         if absolute or not one.period.sure:
             yield from _days_meant(hit, one, soon)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
+from pgengram.search.question import MAX_WORDS
 from pgengram.search.results import budget
 from pgengram.search.results.hits import Cursor, Hit
 from pgengram.service.answers import contexts
@@ -17,7 +18,7 @@ from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.store.connection.database import Transaction
 from pgengram.store.reading.names import alike, names, unknown
 from pgengram.store.store import Store
-from pgengram.text.languages import language_data
+from pgengram.text.languages import language_data, languages
 from pgengram.text.lexical.language import function_words, language_of
 from pgengram.text.lexical.words import beginning, words
 from pgengram.text.markdown import fenced
@@ -34,17 +35,8 @@ if TYPE_CHECKING:
 
 NOTHING_OF_THEIRS: Final = "Nothing is remembered of this user or project yet; what is remembered is of others."
 SHARE: Final = 0.5  # of the room, that the topic may have the rest
-# Words of limits that harm when they are forgotten; the words of other languages are looked for as they are written.
-LIMITS: Final = (
-    "allergy allergies allergic intolerant intolerance vegan vegetarian coeliac celiac diabetic diabetes medication "
-    "Allergie Allergien allergisch Unverträglichkeit vegetarisch Diabetiker "
-    "alergia alérgico alérgica intolerancia vegetariano vegetariana diabético "
-    "allergique intolérance végétarien végétarienne diabétique alergię alergia uczulenie"
-)
-LIMITED: Final[dict[str, Any]] = {"query": LIMITS, "mode": "text"}
 SORTS: Final[tuple[dict[str, Any], ...]] = (
     {"pinned": True, "sort": "relevance"},
-    LIMITED,
     {"kind": ["preference"], "sort": "relevance"},
 )
 
@@ -99,13 +91,14 @@ async def _with_topic(
 
 async def harmful_if_forgotten(core: Core) -> list[Hit]:
     """Return limits that harm when they are forgotten, such as allergies."""
-    return await contexts.first_trusted(core, LIMITED)
+    return await contexts.first_trusted(core, _limited())
 
 
 async def standing(core: Core) -> list[Hit]:
     """Return what always matters, the most important first, each text once."""
     found: dict[str, Hit] = {}
-    for sort in SORTS:
+    pinned, preferences = SORTS
+    for sort in (pinned, _limited(), preferences):
         for hit in await contexts.first_trusted(core, sort):
             found.setdefault(folded(hit.content), hit)
     return [*found.values()]
@@ -163,7 +156,20 @@ def _limits(hit: Hit) -> bool:
 
 @cache
 def _limiting() -> frozenset[str]:
-    return frozenset(map(beginning, words(folded(LIMITS))))
+    return frozenset(map(beginning, _words_of_limits()))
+
+
+@cache
+def _limited() -> dict[str, Any]:
+    """Return the search for what limits people, in all languages, as a memory may be in any."""
+    said = _words_of_limits()
+    first, *others = (" ".join(said[start : start + MAX_WORDS]) for start in range(0, len(said), MAX_WORDS))
+    return {"query": first, "further_queries": others, "mode": "text"}
+
+
+@cache
+def _words_of_limits() -> list[str]:
+    return [*dict.fromkeys(word for one in languages().values() for word in words(folded(one.limits)))]
 
 
 def _names(context: str, user: str | None) -> list[str]:

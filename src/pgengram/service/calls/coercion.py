@@ -24,7 +24,7 @@ from pgengram.service.calls.moments import (
     day_before,
     exact_moment,
     in_order,
-    read_moment,
+    moment_of,
     tell_of_past_end,
 )
 from pgengram.service.calls.vocabulary import (
@@ -45,7 +45,6 @@ NOTHING_IN_A_LIST: Final = NOTHING | {"none", "nil", "n/a", "nan"}
 OF_ANYTHING: Final = frozenset({"note", "message", "body", "statement", "fact"})
 MAY_BE_BLANK: Final = frozenset({"query", "context", "reason", "cursor", "confirm_token"})
 NEVER_DROPPED: Final = frozenset({"content", "id", "ids", "from_id", "to_ids"})
-LAST_INSTANT: Final = frozenset({"until", "expires_at", "as_of"})  # a day as their value is meant whole
 CUT: Final = frozenset({"query", "context"})  # too long, their beginning and end say enough
 UNBOUNDED_SHARES: Final = frozenset({"threshold", "below_importance"})  # between 0 and 1, though their schema is silent
 OF_TEXT: Final = {"items": "content", "replacements": "content", "sources": "ref"}  # what a text is as one of these
@@ -308,7 +307,7 @@ class Coercion:
             return value
         exact = exact_moment(value)
         try:
-            moment = exact or read_moment(value, here(), end=name in LAST_INSTANT, ahead=name == "expires_at")
+            moment = exact or moment_of(name, value, here())
         except InvalidInput as error:
             raise InvalidInput(f"{name}: {error.message}", error.hint) from None
         if moment is None:  # pydantic would take a small number for a moment in 1970

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import here
-from pgengram.search.times.dates import UNITS, WEEKDAYS, only_period
+from pgengram.search.times.dates import UNITS, WEEKDAYS, only_time
 
 LONGEST_MOMENT: Final = 100  # characters; to find a time in a longer text takes seconds
 _NUMERIC: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)
@@ -65,6 +65,33 @@ def read_moment(given: str | float, now: datetime, *, end: bool = False, ahead: 
             seconds = float(text)
             return datetime.fromtimestamp(seconds / 1_000 if seconds >= _MILLISECONDS_FROM else seconds, UTC)
     return None if isinstance(given, (int, float)) else _moment_of_text(text, now, end=end, ahead=ahead)
+
+
+LAST_INSTANT: Final = frozenset({"until", "expires_at", "as_of"})  # a day as their value is meant whole
+NEAR: Final = timedelta(days=31)  # what is nearer is meant, where the other is not
+
+
+def moment_of(name: str, given: str | float, now: datetime) -> datetime | None:
+    """Return the moment that an argument names: an end lies ahead, an event may have been or be to come, and anything
+    else has been.
+
+    Raises:
+        InvalidInput: it may be one of two days.
+    """
+    end = name in LAST_INSTANT
+    if name != "occurred_at":
+        return read_moment(given, now, end=end, ahead=name == "expires_at")
+    been, coming = (read_moment(given, now, ahead=ahead) for ahead in (False, True))
+    if been is None or coming is None or been == coming:
+        return been or coming
+    near = [one for one in (been, coming) if abs(one - now) <= NEAR]
+    if len(near) == 1:
+        return near[0]
+    raise _either(given, f"{been:%Y-%m-%d}", f"{coming:%Y-%m-%d}")
+
+
+def _either(given: str | float, one: str, other: str) -> InvalidInput:
+    return InvalidInput(f"{given} may be {one} or {other}.", f"Call again with one of them, such as {one}T00:00:00Z.")
 
 
 def _moment_of_text(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
@@ -125,12 +152,13 @@ def _of_date(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | 
     """Read a date in numbers, or a time in any words that a question may have."""
     if day := _date_of_numbers(text):
         return _edge_of_period(day, day + _DAY, end=end)
-    period = only_period(text, now)
-    if period is None:
+    only = only_time(text, now)
+    if only is None:
         return None
-    yearless = not period.sure and ahead and period.end <= now
-    start, stop = (one.replace(year=one.year + yearless) for one in (period.start, period.end))
-    return _edge_of_period(start, stop, end=end)
+    period = only.period
+    if not period.sure and ahead and period.end <= now:
+        period = only.come_round()
+    return _edge_of_period(period.start, period.end, end=end)
 
 
 def _of_iso(text: str, *, end: bool) -> datetime:
@@ -155,7 +183,7 @@ def _date_of_numbers(text: str) -> datetime | None:
     if second > 12:
         return datetime(year, first, second, tzinfo=UTC)
     one, other = f"{year}-{second:02}-{first:02}", f"{year}-{first:02}-{second:02}"
-    raise InvalidInput(f"{text} may be {one} or {other}.", f"Call again with one of them, such as {one}T00:00:00Z.")
+    raise _either(text, one, other)
 
 
 def _away(match: re.Match[str], now: datetime) -> datetime:

@@ -45,7 +45,7 @@ class LanguageData:
     for nothing
         else; list_commands: a question for a list begins with; all_of_them: ask for a list; not_all: phrases in which
         they don't.
-    health, family, money: what words about these begin with.
+    health, family, money: what words about these begin with; limits: words for what a person must not eat or be given.
     times: the words for times by list (`search.times.time_words`); months, weekdays, seasons and numbers in their
     order, each
         with its spellings.
@@ -86,6 +86,7 @@ class LanguageData:
     list_commands: str = ""
     all_of_them: str = ""
     not_all: str = ""
+    limits: str = ""
     health: str = ""
     family: str = ""
     money: str = ""
