@@ -14,6 +14,7 @@ from urllib.parse import urlsplit
 import httpx
 
 from pgengram.errors import InvalidInput
+from pgengram.store.clients.connections import ACCESS_PREFIX
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import Files
 from pgengram.sync.remotes import with_bytes
@@ -32,7 +33,7 @@ class ServerRemote:
         token: that the server let us in by.
 
     Raises:
-        InvalidInput: the token would cross a network that others can read.
+        InvalidInput: the token would cross a network that others can read, or is one that soon ends.
     """
 
     idle_pauses = 1
@@ -42,6 +43,11 @@ class ServerRemote:
         parts = urlsplit(address)
         if parts.scheme == "http" and not _is_near(parts.hostname or ""):
             raise InvalidInput(f"{address} is not encrypted, so others could read your token.", "Use https://.")
+        if token and token.startswith(ACCESS_PREFIX):
+            raise InvalidInput(
+                "That token was given to a program that signed in, and ends within the hour.",
+                "Make one for this machine on the server: `pgengram token create NAME`.",
+            )
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def digest(self, data: bytes) -> str:
