@@ -15,6 +15,7 @@ from pgengram.store.schema.turns import SPOKEN
 from pgengram.store.schema.visibility import HIDDEN_IDS
 
 CANDIDATES: Final = 100  # of each arm
+OF_EACH: Final = 50  # of each arm, where several namespaces are asked: together they have as many or more
 HIDDEN: Final = "hidden"  # how a memory is found that is no hit, as it expired or was archived or forgotten
 HIDDEN_LOOKED_AT: Final = 1_000  # the latest of them
 FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
@@ -171,7 +172,7 @@ def scope_set(scope: Scope) -> str:
 def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reach: int = CANDIDATES) -> str:
     """Return the statement that finds candidates and what is known of each.
 
-    In mode semantic they are the `reach` nearest, in mode text those that have the words, else the best hundred of both
+    In mode semantic they are the `reach` nearest, in mode text those that have the words, else the best `reach` of both
     and the turns beside the best of these.
     """
     gone, and_gone = _hidden_best(scope, model, mode)
@@ -190,7 +191,7 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
   SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[], %(bits)s::bigint[])
     AS a(term, weight, rare, adds, bit)
 ), near AS MATERIALIZED (
-  {by_meaning(model, scope)}
+  {by_meaning(model, scope, reach if mode == "auto" else CANDIDATES)}
 ), worded AS MATERIALIZED (
   {by_words(scope)}
 ), seeds AS MATERIALIZED (

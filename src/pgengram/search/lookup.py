@@ -25,6 +25,7 @@ SHARE_OF_PAIRS: Final = 0.5  # of the pairs of characters of a question, as many
 WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering
+LARGE: Final = 500  # memories from which on a few more don't change how rare a word is
 GOOD_FOR_S: Final = 60.0
 MAX_KNOWN: Final = 10_000
 
@@ -94,7 +95,7 @@ class Frequencies:
             return known[1], known[2]
         row = await tx.row(COUNT_MEMORIES)
         size = (row["memories"], row["mean_length"]) if row else (0, 0.0)
-        if size[0] > DEAR:
+        if size[0] > LARGE:
             self._sizes[tx.namespace_id] = (time.monotonic() + GOOD_FOR_S, *size)
         return size
 

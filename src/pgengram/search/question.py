@@ -230,17 +230,23 @@ def nearest_words(typed: str, known: Iterable[str]) -> list[str]:
     """Return the words that one in small letters may stand for, best first: those that it begins, then those that it
     is part of, then those that it misspells.
     """
-    found = [(distance, word) for word in known if (distance := _distance(typed, word)) is not None]
+    first, size, slips = typed[0], len(typed), _slips(typed)
+    near = [
+        word for word in known if typed in word or (word[0] == first and -slips <= len(word) - size <= slips)
+    ]  # most are told apart here, in a fraction of the time
+    found = [(distance, word) for word in near if (distance := _distance(typed, word)) is not None]
     return [word for _, word in sorted(found)[:MOST]]
+
+
+def _slips(typed: str) -> int:
+    return (len(typed) - 1) // LETTERS_EACH_SLIP
 
 
 def _distance(typed: str, word: str) -> tuple[int, int] | None:
     apart = len(word) - len(typed)
     if apart > 0 and typed in word:
         return (0 if word.startswith(typed) else 1), apart
-    slips = (len(typed) - 1) // LETTERS_EACH_SLIP
-    if abs(apart) > slips or typed[0] != word[0]:
-        return None
+    slips = _slips(typed)
     needed = slips_between(typed, word, slips)
     return None if needed is None else (1 + needed, abs(apart))
 

@@ -106,8 +106,17 @@ async def ranked(tx: Transaction, asked: Asked, embedded: Embedded, offset: int 
     return judged([await ranking_of(tx, asked, embedded, offset)], offset, asked.parsed.question.limit)
 
 
-async def ranking_of(tx: Transaction, asked: Asked, embedded: Embedded, offset: int = 0) -> Ranking:
+async def ranking_of(
+    tx: Transaction, asked: Asked, embedded: Embedded, offset: int = 0, candidates: int = CANDIDATES
+) -> Ranking:
     """Return what the namespace of a transaction has for a page that begins at `offset`, and some around it.
+
+    Args:
+        tx: the namespace's transaction.
+        asked: the question.
+        embedded: its vector.
+        offset: where the page begins.
+        candidates: of each arm in mode auto.
 
     Raises:
         ModelSwitched: the store has taken another model since the question was embedded.
@@ -120,7 +129,7 @@ async def ranking_of(tx: Transaction, asked: Asked, embedded: Embedded, offset: 
     await set_for_index(tx, scope)
     given = statement_parameters(asked, embedded)
     rows = await tx.rows(
-        statement(scope, model, question.mode, CANDIDATES if question.mode == "auto" else reach), given
+        statement(scope, model, question.mode, candidates if question.mode == "auto" else reach), given
     )
     vectors = rows[0]["vectors"] if rows else 0
     if model is not None and scope.way == "either" and not scope.narrowed:

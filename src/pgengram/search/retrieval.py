@@ -14,6 +14,7 @@ from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
 from pgengram.search import listing, several
+from pgengram.search.candidates import CANDIDATES, OF_EACH
 from pgengram.search.filters import Asked, Parsed, scope_of
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
@@ -100,25 +101,25 @@ class Retrieval:
             its = (
                 parsed if question is parsed.question else replace(parsed, question=question, scope=scope_of(question))
             )
-            return await self._ranking(begin, its, start.offset)
+            return await self._ranking(begin, its, start.offset, CANDIDATES if len(asking) == 1 else OF_EACH)
 
         rankings = await _asked_each(asking, ranking)
         _note_origins(rankings)
         return several.judged(rankings, place.offset, limit)
 
-    async def _ranking(self, begin: Begin, parsed: Parsed, offset: int) -> several.Ranking:
+    async def _ranking(self, begin: Begin, parsed: Parsed, offset: int, candidates: int) -> several.Ranking:
         """Embed what the question likely means while its words are looked up, and again if it means another."""
         async with _under_way(self._vector(parsed)) as embedding:
             async with begin() as tx:
                 asked = await understand(tx, parsed, self._frequencies)
                 await asyncio.wait([embedding], timeout=HELD_S)
                 if embedding.done() and _is_its_vector(asked, embedding.result()):
-                    return await ranking_of(tx, asked, embedding.result(), offset)
+                    return await ranking_of(tx, asked, embedding.result(), offset, candidates)
             embedded = await embedding
         if not _is_its_vector(asked, embedded):
             embedded = await self._embedded(asked.meaning, parsed.question.mode)
         async with begin() as tx:
-            return await ranking_of(tx, asked, embedded, offset)
+            return await ranking_of(tx, asked, embedded, offset, candidates)
 
     async def _vector(self, parsed: Parsed) -> Embedded:
         """Return the vector that a question brings or most likely needs."""

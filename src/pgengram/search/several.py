@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HOWS: Final[tuple[How, ...]] = ("list", "words", "approximate", "exact")  # one is enough to call the whole so
 EARLIEST: Final = "-infinity"
+TOLD_APART: Final = 4  # decimals of a fit: each namespace is asked at a moment of its own, by which relevance has faded
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def _by_fit(found: Sequence[Hit]) -> list[tuple[float, Hit]]:
     """Return hits with how well the best of those from each on fits: what holds stands before what held, however it
     fits.
     """
-    best = [*accumulate((hit.fit for hit in reversed(found)), max)][::-1]
+    best = [*accumulate((round(hit.fit, TOLD_APART) for hit in reversed(found)), max)][::-1]
     return [*zip(best, found, strict=True)]
 
 

@@ -265,9 +265,17 @@ class Store:
         Raises:
             DatabaseFailed: see Database.transaction.
         """
+        return next(iter(await self.all(statement, parameters)), None)
+
+    async def all(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Run one statement as the login, a transaction by itself, and return its rows.
+
+        Raises:
+            DatabaseFailed: see Database.transaction.
+        """
         await self.open()
         async with self.recovering() as database:
-            return await database.one(statement, parameters)
+            return await database.all(statement, parameters)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[Database]:

@@ -240,7 +240,7 @@ class NamespacePages:
             space = await self._spaces.named(name.removeprefix(SPACE))
         except NoSuchSpace:
             return False
-        AUTHORS.set(await self._managers.people(space.id))
+        AUTHORS.set(space.authors)
         return True
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
@@ -23,7 +22,6 @@ if TYPE_CHECKING:
     from pgengram.store.spaces.membership import Space
     from pgengram.store.spaces.persons import Person
 
-NAMES_S: Final = 2.0  # that names of people may be old: of who left without wanting to be named, too
 PERSONAL: Final = "personal"  # what `space` may name besides: one's own memories alone
 MOST: Final[dict[Right, Role]] = {"read": Role.READ, "write": Role.ADMIN}  # of the person's own role
 
@@ -38,7 +36,6 @@ class SpaceManagers:
     def __init__(self, home: MemoryManager) -> None:
         self.home = home
         self._person: Person | None = None
-        self._shown: dict[int, tuple[float, dict[int, str]]] = {}
         self._kept: Namespaces[tuple[int, Member], MemoryManager] = Namespaces(self.made)
 
     def made(self, which: tuple[int, Member]) -> MemoryManager:
@@ -50,22 +47,14 @@ class SpaceManagers:
         return manager
 
     @asynccontextmanager
-    async def of(self, space_id: int, member: Member) -> AsyncIterator[MemoryManager]:
+    async def of(self, space: Space, member: Member) -> AsyncIterator[MemoryManager]:
         """Keep what serves a space to a person for as long as a block lasts, in which its authors have their names."""
-        async with self._kept.of((space_id, member)) as manager:
-            before = AUTHORS.set(await self.people(space_id))
+        async with self._kept.of((space.id, member)) as manager:
+            before = AUTHORS.set(space.authors)
             try:
                 yield manager
             finally:
                 AUTHORS.reset(before)
-
-    async def people(self, space_id: int) -> dict[int, str]:
-        """Return how the people of a space are shown, by their keys, as they were a moment ago."""
-        known_at, shown = self._shown.get(space_id, (-NAMES_S, {}))
-        if time.monotonic() - known_at > NAMES_S:
-            shown = {one.id: one.shown for one in await membership.members(self.home.store, space_id)}
-            self._shown[space_id] = time.monotonic(), shown
-        return shown
 
     async def person(self) -> Person | None:
         """Return whose memories these are; None where nobody was added for the namespace yet."""
@@ -174,7 +163,7 @@ class Spaces:
     async def manager(self, space: Space) -> AsyncIterator[MemoryManager]:
         """Keep what serves a space for as long as a block lasts."""
         person = await self.person()
-        async with self._managers.of(space.id, Member(person.id, space.role > Role.READ)) as manager:
+        async with self._managers.of(space, Member(person.id, space.role > Role.READ)) as manager:
             yield manager
 
     @asynccontextmanager
@@ -182,11 +171,7 @@ class Spaces:
         """Keep what serves each space that may be used for as long as a block lasts."""
         async with AsyncExitStack() as stack:
             yield [
-                Beside(
-                    await stack.enter_async_context(self.manager(space)),
-                    space.shown,
-                    await self._managers.people(space.id),
-                )
+                Beside(await stack.enter_async_context(self.manager(space)), space.shown, space.authors)
                 for space in await self.listed()
             ]
 

@@ -42,7 +42,7 @@ BY_COMMAND: Final = "The user can agree at a terminal: pgengram space share {} -
 NOTE_COPY: Final = """
 INSERT INTO shared_copies (namespace_id, memory_id, space_id, copy_id)
 VALUES (%(namespace_id)s, %(memory_id)s, %(space_id)s, %(copy_id)s)
-ON CONFLICT (namespace_id, memory_id, space_id) DO UPDATE SET copy_id = excluded.copy_id, at = now()
+ON CONFLICT (namespace_id, memory_id, space_id) DO UPDATE SET copy_id = excluded.copy_id, at = excluded.at
 """
 # Uses shared_copies_pkey.
 COPIES: Final = """

@@ -60,6 +60,14 @@ class Member:
 UPKEEP: Final = Member(-1)  # the server itself, in spaces too: indexes, words, what expires, erasing
 
 
+ROLE_OF_MEMBER: Final = sql.SQL(", pgengram_may_as_member({}, 'role')")
+
+
+def asks_for_role(namespace_id: int, member: Member | None) -> bool:
+    """Whether beginning a transaction answers, last, what whoever asks may do there: in a space, but for upkeep."""
+    return namespace_id >= FIRST_SPACE and member is not UPKEEP
+
+
 @lru_cache(maxsize=1_000)
 def begin_sql(
     role: str,
@@ -93,7 +101,10 @@ def begin_sql(
         "idle_in_transaction_session_timeout": "15000",
         "plan_cache_mode": "force_generic_plan",
     }
-    enter = BEGIN.format(mode=sql.SQL(mode), settings=_set_here(here | carried))
+    settings = _set_here(here | carried)
+    if asks_for_role(namespace_id, member):  # after the settings, as the columns of a row are made in their order
+        settings += ROLE_OF_MEMBER.format(sql.Literal(namespace_id))
+    enter = BEGIN.format(mode=sql.SQL(mode), settings=settings)
     if not distributed:
         return enter.as_bytes()
     # Whoever writes waits while the shard is taken to another machine.

@@ -19,7 +19,7 @@ from psycopg_pool import PoolTimeout
 from pgengram.errors import DatabaseFailed, InvalidInput, NoSuchSpace, NotReady, WritesRefused
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
-from pgengram.store.connection.begin import FIRST_SPACE, PROBES, SNAPSHOT, UPKEEP, Member, begin_sql, settings_sql
+from pgengram.store.connection.begin import PROBES, SNAPSHOT, Member, asks_for_role, begin_sql, settings_sql
 from pgengram.store.connection.pool import Pool, PoolLimits, new_pool, shut
 from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
@@ -32,6 +32,7 @@ GIVING_S: Final = 0.5  # that closing waits for connections that are being given
 POOL_CLOSE_S: Final = 0.75  # that it waits, then, for those that are being opened
 
 Row = dict[str, Any]
+Entered = tuple[psycopg.AsyncConnection[Row], psycopg.AsyncCursor[Row]]
 Query = str | sql.SQL | sql.Composed
 
 
@@ -237,13 +238,14 @@ class Database:
         """
         pool = self._open_pool()
         with our_errors():
-            connection = await self._entered(pool, partial(self._begin_sql, namespace_id, probes=probes, member=member))
+            enter = partial(self._begin_sql, namespace_id, probes=probes, member=member)
+            connection, entered = await self._entered(pool, enter)
         full = not self._has_room()
         try:
             with our_errors():
                 if full:
                     await connection.execute("SET TRANSACTION READ ONLY")
-                role = await _role(connection, namespace_id, member)
+                role = _role(entered, namespace_id, member)
                 yield Transaction(connection, namespace_id, self._model_id, full, self.distributed, member, role)
                 if not reads:
                     await connection.commit()
@@ -278,37 +280,51 @@ class Database:
         """
         enter = partial(self._begin_sql, namespace_id, SNAPSHOT, member=member)
         with our_errors():
-            async with self._lent(self._open_pool(), enter) as connection:
-                role = await _role(connection, namespace_id, member)
+            async with self._lent(self._open_pool(), enter) as (connection, entered):
+                role = _role(entered, namespace_id, member)
                 yield Transaction(connection, namespace_id, self._model_id, False, self.distributed, member, role)
 
     @contextlib.asynccontextmanager
     async def as_login(self) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
         """Run a block as the login role, for what belongs to no namespace: namespaces, models and maintenance."""
         with our_errors():
-            async with self._lent(self._open_pool(), _begin_as_login) as connection:
+            async with self._lent(self._open_pool(), _begin_as_login) as (connection, _):
                 yield connection
 
     async def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run one statement as the login role, a transaction by itself, and return its first row."""
-        with our_errors():
-            async with self._lent(self._open_pool()) as connection:
-                giving_up = self._give_up_later(connection)
-                try:
-                    cursor = await connection.execute(statement, parameters)
-                finally:
-                    giving_up.cancel()
-                return await cursor.fetchone() if cursor.description else None
+        return next(iter(await self.all(statement, parameters)), None)
 
-    async def _entered(self, pool: Pool, enter: Callable[[], bytes]) -> psycopg.AsyncConnection[Row]:
-        """Return a connection on which what `enter` gives has begun a transaction; dead ones are replaced."""
+    async def all(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+        """Run one statement as the login role, a transaction by itself, and return its rows."""
+        with our_errors():
+            pool = self._open_pool()
+            connection = await _acquire(pool)
+            giving_up = self._give_up_later(connection)
+            try:
+                cursor = await connection.execute(statement, parameters)
+                rows = await cursor.fetchall() if cursor.description else []
+            except BaseException as error:
+                if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
+                    await connection.close()  # a new one may find who takes writes
+                await self._give_back(pool, connection)
+                raise
+            finally:
+                giving_up.cancel()
+            await pool.putconn(connection)
+            return rows
+
+    async def _entered(self, pool: Pool, enter: Callable[[], bytes]) -> Entered:
+        """Return a connection on which what `enter` gives has begun a transaction, and what that answered; dead ones
+        are replaced.
+        """
         for attempt in range(self._limits.connections + 1):
             connection = await _acquire(pool)
             giving_up = self._give_up_later(connection)
             try:
                 entered = await connection.execute(enter())
                 if enter is not _begin_as_login:
-                    await self._note_model(connection, entered, enter)
+                    entered = await self._note_model(connection, entered, enter)
             except psycopg.OperationalError as error:
                 await connection.close()
                 await pool.putconn(connection)
@@ -322,7 +338,7 @@ class Database:
                 await self._give_back(pool, connection)
                 raise
             else:
-                return connection
+                return connection, entered
             finally:
                 giving_up.cancel()
         raise AssertionError("unreachable")
@@ -340,8 +356,9 @@ class Database:
 
     async def _note_model(
         self, connection: psycopg.AsyncConnection[Row], entered: psycopg.AsyncCursor[Row], enter: Callable[[], bytes]
-    ) -> None:
+    ) -> psycopg.AsyncCursor[Row]:
         """Look up the active embedding model when it may be another than at the last look; the same goes for Citus.
+        Return what entering answered last.
 
         The look-up is committed before the transaction that it is for begins again: a writer that held on to the models
         and waited for the switch would have the switch wait for it.
@@ -352,17 +369,16 @@ class Database:
             self._model_id, self._models_mark = row["id"] if row else None, mark
             await connection.commit()
             entered = await connection.execute(enter())
+        return entered
 
     @contextlib.asynccontextmanager
-    async def _lent(
-        self, pool: Pool, enter: Callable[[], bytes] | None = None
-    ) -> AsyncIterator[psycopg.AsyncConnection[Row]]:
-        """Lend a connection, on which a transaction has begun if `enter` gives what begins it; what the block has begun
-        is committed when it ends well, else rolled back.
+    async def _lent(self, pool: Pool, enter: Callable[[], bytes]) -> AsyncIterator[Entered]:
+        """Lend a connection on which what `enter` gives has begun a transaction, which is committed when the block ends
+        well, else rolled back; and what that answered.
         """
-        connection = await (_acquire(pool) if enter is None else self._entered(pool, enter))
+        connection, entered = await self._entered(pool, enter)
         try:
-            yield connection
+            yield connection, entered
             await connection.commit()
         except BaseException as error:
             if isinstance(error, psycopg.errors.ReadOnlySqlTransaction):
@@ -400,21 +416,19 @@ FIND_MODEL_OF_STATE: Final = (
 )
 
 
-ROLE_OF_MEMBER: Final = "SELECT pgengram_may_as_member(%(namespace_id)s, 'role') AS role"
-
-
-async def _role(connection: psycopg.AsyncConnection[Row], namespace_id: int, member: Member | None) -> Role:
-    """Return what whoever asks may do in a namespace.
+def _role(entered: psycopg.AsyncCursor[Row], namespace_id: int, member: Member | None) -> Role:
+    """Return what whoever asks may do in a namespace, which entering it has answered.
 
     Raises:
         NotFound: it is a space that they are not in.
     """
-    if namespace_id < FIRST_SPACE or member is UPKEEP:
+    if not asks_for_role(namespace_id, member):
         return Role.ADMIN
-    row = await (await connection.execute(ROLE_OF_MEMBER, {"namespace_id": namespace_id})).fetchone()
-    if row is None or row["role"] is None:
+    result = entered.pgresult
+    role = result.get_value(0, result.nfields - 1) if result else None
+    if role is None:
         raise NoSuchSpace
-    return Role(row["role"])
+    return Role(int(role))
 
 
 def _begin_as_login() -> bytes:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 FIND: Final = "SELECT project, space_id FROM project_spaces WHERE namespace_id = %(namespace_id)s ORDER BY project"
 BIND: Final = """
 INSERT INTO project_spaces (namespace_id, project, space_id) VALUES (%(namespace_id)s, %(project)s, %(space_id)s)
-ON CONFLICT (namespace_id, project) DO UPDATE SET space_id = excluded.space_id, at = now()
+ON CONFLICT (namespace_id, project) DO UPDATE SET space_id = excluded.space_id, at = excluded.at
 """
 UNBIND: Final = "DELETE FROM project_spaces WHERE namespace_id = %(namespace_id)s AND project = %(project)s"
 

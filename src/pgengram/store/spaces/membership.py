@@ -9,15 +9,17 @@ from __future__ import annotations
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
+from itertools import groupby
+from operator import itemgetter
 from typing import TYPE_CHECKING, Any, Final
 
-from pgengram.errors import Conflict, InvalidInput, NoSuchSpace, NotAllowed, NotFound, NotReady
+from pgengram.errors import Conflict, InvalidInput, NoSuchSpace, NotAllowed, NotFound
 from pgengram.runtime.context import FORMER_MEMBER
 from pgengram.store.connection.database import SPACE, Role
 from pgengram.store.spaces.names import checked_name, key, told_apart
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable
+    from collections.abc import AsyncIterator, Iterable, Sequence
 
     import psycopg
 
@@ -26,17 +28,17 @@ if TYPE_CHECKING:
 
     Connection = psycopg.AsyncConnection[dict[str, Any]]
 
-ON_CITUS: Final = "A store that is spread over several machines has no shared spaces."
 # Uses namespaces_name_key; there are as many rows as spaces.
 LIST: Final = """
 SELECT s.id, substr(n.name, 7) AS name, s.created_at FROM spaces s JOIN namespaces n ON n.id = s.id ORDER BY s.id
 """
-# Uses space_members_pkey.
+# A row for everybody who is or was in a space of somebody. Uses space_members_pkey and persons_pkey.
 OF_PERSON: Final = """
-SELECT s.id, substr(n.name, 7) AS name, s.created_at, m.role,
-  (SELECT count(*) FROM space_members o WHERE o.space_id = s.id AND o.until IS NULL) AS members
+SELECT s.id AS space_id, substr(n.name, 7) AS space, s.created_at, m.role AS own_role,
+  p.id, p.name, o.role, o.since, o.until, o.anonymous
 FROM space_members m JOIN spaces s ON s.id = m.space_id JOIN namespaces n ON n.id = s.id
-WHERE m.person_id = %(person_id)s AND m.until IS NULL ORDER BY s.id
+JOIN space_members o ON o.space_id = s.id JOIN persons p ON p.id = o.person_id
+WHERE m.person_id = %(person_id)s AND m.until IS NULL ORDER BY s.id, o.until IS NOT NULL, o.since, p.id
 """
 MEMBERS: Final = """
 SELECT p.id, p.name, m.role, m.since, m.until, m.anonymous FROM space_members m JOIN persons p ON p.id = m.person_id
@@ -51,7 +53,7 @@ LOCK: Final = "LOCK TABLE spaces IN SHARE ROW EXCLUSIVE MODE"
 PUT: Final = """
 INSERT INTO space_members (space_id, person_id, role) VALUES (%(space_id)s, %(person_id)s, %(role)s)
 ON CONFLICT (space_id, person_id) DO UPDATE SET role = excluded.role, until = NULL, anonymous = false,
-  since = CASE WHEN space_members.until IS NULL THEN space_members.since ELSE now() END
+  since = CASE WHEN space_members.until IS NULL THEN space_members.since ELSE excluded.since END
 """
 END: Final = """
 UPDATE space_members SET until = now(), anonymous = %(anonymous)s
@@ -66,7 +68,7 @@ TAKE: Final = "DELETE FROM person_notices WHERE person_id = %(person_id)s RETURN
 class Space:
     """A space, and what whoever asked may do there.
 
-    shown: its name as it is shown beside the others.
+    shown: its name as it is shown beside the others; people: who is in it, then who was.
     """
 
     id: int
@@ -74,7 +76,17 @@ class Space:
     shown: str
     created_at: datetime
     role: Role
-    members: int
+    people: Sequence[Member]
+
+    @property
+    def members(self) -> int:
+        """How many are in it."""
+        return sum(one.until is None for one in self.people)
+
+    @property
+    def authors(self) -> dict[int, str]:
+        """How its people are shown, by their keys."""
+        return {one.id: one.shown for one in self.people}
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +124,9 @@ async def create(store: Store, name: str, admin: Person) -> Space:
     Raises:
         InvalidInput: the name is not allowed.
         Conflict: there is a space of that name.
-        NotReady: the store is spread over several machines.
     """
     name = checked_name(name, "space")
     await store.open()
-    if store.database.distributed:
-        raise NotReady(ON_CITUS, "Keep what a team shares in a store on one machine.")
     async with store.as_login() as connection:
         await connection.execute(LOCK)
         if any(key(row["name"]) == key(name) for row in await _all(connection, LIST)):
@@ -138,11 +147,13 @@ async def listed(store: Store) -> list[dict[str, Any]]:
 
 async def of_person(store: Store, person: Person) -> list[Space]:
     """Return the spaces that somebody is in."""
-    await store.open()
-    async with store.as_login() as connection:
-        rows = await _all(connection, OF_PERSON, person_id=person.id)
-    shown = told_apart({row["id"]: row["name"] for row in rows})
-    return [Space(**row | {"shown": shown[row["id"]], "role": role_named(row["role"])}) for row in rows]
+    rows = await store.all(OF_PERSON, {"person_id": person.id})
+    by_space = {id_: [*its] for id_, its in groupby(rows, key=itemgetter("space_id"))}
+    shown = told_apart({id_: its[0]["space"] for id_, its in by_space.items()})
+    return [
+        Space(id_, its[0]["space"], shown[id_], its[0]["created_at"], role_named(its[0]["own_role"]), _told(its))
+        for id_, its in by_space.items()
+    ]
 
 
 def chosen(spaces: Iterable[Space], name: str) -> Space:
@@ -181,7 +192,11 @@ async def current_members(store: Store, space_id: int) -> list[Member]:
 
 
 async def _members(connection: Connection, space_id: int) -> list[Member]:
-    rows = await _all(connection, MEMBERS, space_id=space_id)
+    return _told(await _all(connection, MEMBERS, space_id=space_id))
+
+
+def _told(rows: Sequence[dict[str, Any]]) -> list[Member]:
+    """Return the people of a space as they are shown."""
     shown = told_apart({row["id"]: row["name"] for row in rows if row["name"] and not row["anonymous"]})
     return [
         Member(row["id"], shown.get(row["id"]), role_named(row["role"]), row["since"], row["until"]) for row in rows
@@ -246,8 +261,7 @@ async def remove(store: Store, space_id: int, person: Person, *, by: Person | No
 
 async def notices(store: Store, person_id: int) -> list[str]:
     """Return what somebody is to be told, once."""
-    async with store.as_login() as connection:
-        rows = await _all(connection, TAKE, person_id=person_id)
+    rows = await store.all(TAKE, {"person_id": person_id})
     return [row["text"] for row in sorted(rows, key=lambda row: int(row["id"]))]
 
 
