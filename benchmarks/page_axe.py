@@ -120,9 +120,10 @@ async def refused_edit(page: Page) -> None:
 
 async def conflict(page: Page) -> None:
     other = await page.context.new_page()
-    for window, text in ((page, "Mine is this text."), (other, f"Theirs is that text {id(page)}.")):
-        await window.goto(page.url)
+    await other.goto(page.url)
+    for window in (page, other):  # both, before a draft of one is restored in the other
         await window.get_by_text("Edit", exact=True).click()
+    for window, text in ((page, "Mine is this text."), (other, f"Theirs is that text {id(page)}.")):
         await window.locator("#edit textarea").fill(text)
     await other.get_by_role("button", name="Save").click()
     await other.locator(".prose", has_text="Theirs is").wait_for()

@@ -208,6 +208,20 @@ def test_nothing_is_replaced_unless_somebody_agrees(kept: Path, store: Database)
     assert contents(store) == ["Added later.", "Kept."]
 
 
+def test_a_restore_over_a_newer_store_keeps_that_in_a_backup_and_says_how_to_go_back(
+    kept: Path, store: Database
+) -> None:
+    said = pgengram("restore", str(kept), "--yes", database_url=store.url).stdout
+
+    assert contents(store) == ["Kept."]
+    [before] = kept.parent.glob("pgengram-before-restore-*.backup")
+    assert f"Undo: pgengram restore {before}" in said
+    taken_back = answered("restore", str(before), "--yes", "--without-copy", "--json", database_url=store.url)
+    assert contents(store) == ["Added later.", "Kept."]
+    assert taken_back["before"] is None
+    assert [*kept.parent.glob("pgengram-before-restore-*.backup")] == [before]
+
+
 def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept: Path, store: Database) -> None:
     restoring = subprocess.Popen(
         [sys.executable, "-m", "pgengram", "restore", str(kept), "--yes"], env=environment(database_url=store.url)
@@ -329,6 +343,31 @@ def test_daily_backups_are_copied_to_a_second_folder_which_may_be_away(folder: P
     (tmp_path / "drawer").rename(usb)
     pgengram("backup", "--if-due", **settings)
     assert {one.name for one in usb.iterdir()} == {one.name for one in backup_schedule.daily(folder / "backups")}
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_second_folder_that_is_full_costs_only_the_copy_and_is_told_until_there_is_room(
+    folder: Path, tmp_path: Path
+) -> None:
+    settings = {"data_dir": str(folder), "embedder": "none:", "backup_days": "3"}
+    pgengram("call", "create_memory", "content=Worth two backups.", data_dir=str(folder), embedder="none:")
+    assert answered("backup", "--if-due", "--json", **settings)["made"] is True
+    place, usb = folder / "backups", tmp_path / "usb"
+    usb.mkdir()
+    backup_schedule.name_second(place, usb)
+    [newest] = backup_schedule.daily(place)
+    (usb / f"{newest.name}.unfinished").symlink_to("/dev/full")
+
+    problem = backup_schedule.copy_to_second(place, 3)
+
+    assert str(usb) in problem
+    assert "No space left" in problem
+    assert [*usb.iterdir()] == []
+    assert archive.read_manifest(newest).memories == 1
+    told = pgengram("stats", **settings).stdout.replace("\n", "")
+    assert f"the copy in {usb} is missing" in told
+    assert backup_schedule.copy_to_second(place, 3) == ""
+    assert [one.name for one in usb.iterdir()] == [newest.name]
 
 
 def made_yesterday(folder: Path) -> None:

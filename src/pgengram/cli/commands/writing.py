@@ -205,9 +205,13 @@ async def restore(
         typer.Argument(metavar="FILE|ID…", help="A file written by `pgengram backup`, or ids of memories."),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restore a backup without asking.")] = False,
+    without_copy: Annotated[
+        bool, typer.Option("--without-copy", help="Don't back up the store as it is before it is replaced.")
+    ] = False,
     as_json: AsJson = False,
 ) -> int:
-    """A backup replaces the whole store. Every row is checked before anything is removed.
+    """A backup replaces the whole store. Every row is checked before anything is removed, and the store as it was stays
+    in a backup of its own.
 
     Examples: `pgengram restore e8d03e19`, `pgengram restore /media/usb/memories.backup`
     """
@@ -217,7 +221,7 @@ async def restore(
         raise InvalidInput("Give the file of one backup, or ids of memories.")
     from pgengram.cli.store.backups import restore_backup
 
-    return await restore_backup(Path(what[0]), yes=yes, as_json=as_json)
+    return await restore_backup(Path(what[0]), yes=yes, without_copy=without_copy, as_json=as_json)
 
 
 def _are_ids(words: list[str]) -> bool:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -23,7 +25,7 @@ from pgengram.store.recovery import archive, backup_schedule, restoring, upgradi
 from pgengram.store.recovery import backup as backing_up
 from pgengram.store.schema.migrate import newest_version
 from pgengram.store.schema.migration_process import migrate_apart
-from pgengram.text.moments import counted
+from pgengram.text.moments import counted, exact
 
 
 @command
@@ -61,15 +63,16 @@ async def backup(
         await asyncio.to_thread(_back_up, settings, path, as_json=as_json)
 
 
-async def restore_backup(path: Path, *, yes: bool, as_json: bool) -> int:
+async def restore_backup(path: Path, *, yes: bool, without_copy: bool, as_json: bool) -> int:
     """Replace the store by a backup, after a question; return the exit code."""
     manifest = await asyncio.to_thread(archive.read_manifest, path)
-    about = f"a backup of {manifest.made_at} with {counted(manifest.memories)}"
     if as_json and not yes:
         raise InvalidInput("Confirmation needed.", "Nothing was changed. Use --yes to skip the prompt.")
-    if not confirm(f"Replace the store with {about}?", yes=yes):
+    if not confirm(f"Replace the store with {_about(manifest)}?", yes=yes):
         return FAILED
-    await asyncio.to_thread(_restore, Settings.from_environment(), path, manifest, about, as_json=as_json)
+    settings = Settings.from_environment()
+    copy = None if without_copy else _place_of_copy(settings, path)
+    await asyncio.to_thread(_restore, settings, path, manifest, copy, as_json=as_json)
     return 0
 
 
@@ -144,13 +147,29 @@ def _not_copied(problem: str) -> str:
     return f" The second copy is missing. {problem}." if problem else ""
 
 
-def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: str, *, as_json: bool) -> None:
+def _about(manifest: archive.Manifest) -> str:
+    return f"a backup of {exact(datetime.fromisoformat(manifest.made_at))} with {counted(manifest.memories)}"
+
+
+def _place_of_copy(settings: Settings, path: Path) -> Path:
+    """Return where the store as it is before a restore is kept: beside the daily backups, or beside the file that is
+    restored where none are made.
+    """
+    folder = path.absolute().parent if settings.database_url else backup_schedule.folder(settings.data_path)
+    return folder / backup_schedule.name("before-restore")
+
+
+def _restore(settings: Settings, path: Path, manifest: archive.Manifest, copy: Path | None, *, as_json: bool) -> None:
+    def keep(url: str) -> None:
+        if copy is not None:
+            backing_up.write_backup(url, copy)
+
     with _server(settings) as url, ProgressBar("Beginning", quiet=as_json) as bar:
         if not settings.database_url and postgres.server_status(settings.data_path).present > 1:
             raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
-        restored = restoring.restore_backup(url, path, bar.step)
+        restored = restoring.restore_backup(url, path, bar.step, None if copy is None else keep)
     again = restored.again
-    text = f"The store is {about}."
+    text = f"The store is {_about(manifest)}."
     if any(asdict(again).values()):
         text += (
             f" As before the restore, {counted(again.memories)} and "
@@ -159,7 +178,10 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, about: 
         )
     if restored.left_out:
         text += f"\nLeft out, as it is not pgengram's: {', '.join(restored.left_out)}."
-    facts = {"restored": True, "again": asdict(again), "left_out": restored.left_out}
+    kept = copy if copy is not None and copy.exists() else None
+    if kept is not None:
+        text += f"\nAs it was before: {kept}\nUndo: pgengram restore {shlex.quote(str(kept))}"
+    facts = {"restored": True, "again": asdict(again), "left_out": restored.left_out, "before": kept and str(kept)}
     print_answer(text, facts | asdict(manifest), as_json=as_json)
 
 

@@ -69,13 +69,15 @@ class Restored:
     left_out: list[str] = field(default_factory=list)
 
 
-def restore_backup(url: str, path: Path, report: Report = lambda _: None) -> Restored:
+def restore_backup(
+    url: str, path: Path, report: Report = lambda _: None, keep: Callable[[str], None] | None = None
+) -> Restored:
     """Put the rows that a backup holds in the place of the database of `url`.
 
     A new database gets the tables of the backup's version from our own migrations and the rows from the file, whose
     statements are never run. It is compared with the manifest row by row, and migrated. What the former database knows
-    to have been erased since is erased there too. Then the two change their names in one transaction, and only then is
-    the former one removed.
+    to have been erased since is erased there too. Then `keep` is called with the URL of the former one, the two change
+    their names in one transaction, and only then is the former one removed.
 
     Raises:
         InvalidInput: the file is damaged or no backup.
@@ -100,7 +102,7 @@ def restore_backup(url: str, path: Path, report: Report = lambda _: None) -> Res
             name, beside = connection.info.dbname, _first_of(connection, "postgres", "template1")
         with backup.reached(in_database(url, beside)) as (server, _):
             server.autocommit = True
-            return _Replacement(server, pinned, name, found).run(path, manifest, report)
+            return _Replacement(server, pinned, name, found).run(path, manifest, report, keep)
     except psycopg.Error as error:
         raise _not_ready(error) from error
 
@@ -140,7 +142,7 @@ class _Replacement:
     name: str
     found: place.Place
 
-    def run(self, path: Path, manifest: Manifest, report: Report) -> Restored:
+    def run(self, path: Path, manifest: Manifest, report: Report, keep: Callable[[str], None] | None) -> Restored:
         incoming, outgoing = f"{self.name[:NAME_LENGTH]}_incoming", f"{self.name[:NAME_LENGTH]}_outgoing"
         _refuse_if_used(self.server, self.name)
         _drop_database(self.server, incoming)  # of an attempt that was broken off
@@ -159,12 +161,24 @@ class _Replacement:
             with psycopg.connect(fresh, autocommit=True) as connection:
                 connection.execute("ANALYZE")
             self._take_over(incoming)
+            if keep is not None and self._holds_something():
+                report("Keeping the store as it is")
+                keep(self.url)
             _swap(self.server, self.name, incoming, outgoing)
         except BaseException:
             _drop_database(self.server, incoming)
             raise
         _drop_database(self.server, outgoing)
         return Restored(again, loaded.left_out)
+
+    def _holds_something(self) -> bool:
+        """Whether a restore would lose a memory or a conversation."""
+        with connected(self.url) as connection:
+            if place.version(connection, place.look(connection)) is None:
+                return False
+            backup.sight(connection)
+            row = connection.execute("SELECT EXISTS (SELECT FROM memories) OR EXISTS (SELECT FROM conversation_turns)")
+            return bool((row.fetchone() or [False])[0])
 
     def _gone(self) -> deletion.Gone:
         with connected(self.url) as connection:

@@ -167,4 +167,5 @@ def text(name: str) -> Markup:
         there = Path(link[1]).stem
         return f'<a href="/help/{there}">{link[2]}</a>' if there in TITLES else link[2]
 
-    return Markup(LINK.sub(lead, markdown(_FILES[name].read_text("utf-8"))))  # noqa: S704
+    below = _FILES[name].read_text("utf-8").partition("\n")[2]  # the page has the title
+    return Markup(LINK.sub(lead, markdown(below)))  # noqa: S704

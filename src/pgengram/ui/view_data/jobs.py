@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, TypeVar, cast
 
-from pgengram.errors import Conflict, NotReady, PgengramError
+from pgengram.errors import Conflict, InvalidInput, NotReady, PgengramError
 from pgengram.service.core import Core
 from pgengram.settings import Settings
-from pgengram.store.recovery import backup_schedule
+from pgengram.store.recovery import archive, backup_schedule
 from pgengram.transfer.exporting import export_to
 from pgengram.transfer.importing import import_from
 from pgengram.transfer.input.sources import Source
@@ -306,7 +306,8 @@ class Backups:
         self.job = Job()
 
     def state(self) -> dict[str, Any]:
-        """Return when the newest backup was made, in seconds since 1970, how large it is, and how many are kept.
+        """Return when the newest backup was made, in seconds since 1970, its bytes and memories, how many are kept, and
+        whether the folder that they are copied to has the last daily one.
 
         Raises:
             NotReady: the backup that was asked for failed; once.
@@ -315,7 +316,12 @@ class Backups:
         folder = self._settings.data_path / "backups"
         made = sorted(folder.glob(f"*{backup_schedule.SUFFIX}"), key=_made_at)
         newest = made[-1].stat() if made else None
+        memories, damage = _content_of(made[-1]) if made else (0, "")
         return {
+            "memories": memories,
+            "damage": damage,
+            "second": backup_schedule.second(folder),
+            "copied": not backup_schedule.lacks_copy(folder),
             "newest": newest and newest.st_mtime,
             "bytes": newest and newest.st_size,
             "folder": str(folder),
@@ -332,6 +338,14 @@ class Backups:
     async def _make(self) -> None:
         if problem := await backup_schedule.make_apart(self._settings):
             raise NotReady("The backup failed.", problem)
+
+
+def _content_of(backup: Path) -> tuple[int, str]:
+    """Return how many memories a backup holds, or why that cannot be read."""
+    try:
+        return archive.read_manifest(backup).memories, ""
+    except InvalidInput as error:
+        return 0, error.message
 
 
 def _made_at(path: Path) -> float:
