@@ -104,7 +104,6 @@ async def test_the_day_on_which_a_thing_was_said_is_not_when_it_is_due(client: C
     assert text.index("Otto:") < text.index("Otto still takes no milk")
 
 
-@pytest.mark.parametrize("said", ["Rosa ist Vegetarierin.", "Rosa a une allergie aux noix.", "Роза — веганка."])
 async def test_what_limits_people_is_standing_in_any_language(client: Client) -> None:
     sayings = ("Лара веганка.", "Ola ma uczulenie na orzechy.", "Nils är vegetarian.", "Deniz çölyak hastası.")
     for said in sayings:
@@ -115,6 +114,7 @@ async def test_what_limits_people_is_standing_in_any_language(client: Client) ->
     assert [said for said in sayings if said not in text] == []
 
 
+@pytest.mark.parametrize("said", ["Rosa ist Vegetarierin.", "Rosa a une allergie aux noix.", "Роза — веганка."])
 async def test_what_another_person_who_is_named_must_not_eat_is_recalled_for_whoever_cooks(
     client: Client, said: str
 ) -> None:

@@ -112,6 +112,7 @@ INSERT INTO conversation_turns (namespace_id, client, conversation, number, role
 SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time, s.source_key, s.as_of, s.copy_of
 FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, role text, text text, project text,
   time timestamptz, source_key bigint, as_of timestamptz, copy_of bigint)
+RETURNING number
 """
 # Each uses conversation_turns_pkey.
 RENEW: Final = """

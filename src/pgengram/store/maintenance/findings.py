@@ -97,6 +97,7 @@ SELECT CASE WHEN has_database_privilege(current_database(), 'CONNECT') THEN pg_d
 """
 
 
+NO_MODEL: Final = 0  # no model has this key; of a comparison with NULL, Citus would not know on which worker to make it
 SUMS: Final = ("memories", "active", "pinned", "embedded", "untagged", "accesses")
 
 
@@ -124,7 +125,13 @@ async def count_memories(tx: Transaction, *, projects: Sequence[str] | None, tag
         tags: how many tags to tell, the most used first.
     """
     condition = "" if projects is None else OF_PROJECT
-    given = {"projects": projects, "model_id": tx.model_id, "limit": tags, "ages": [*AGES], "lengths": [*LENGTHS]}
+    given = {
+        "projects": projects,
+        "model_id": tx.model_id or NO_MODEL,
+        "limit": tags,
+        "ages": [*AGES],
+        "lengths": [*LENGTHS],
+    }
     by, sums = _by_dimension(await tx.rows(COUNTS.format(condition=condition), given))
     tagged = await tx.rows(TAGS.format(condition=condition, states=VISIBLE), given)
     return Counted(
