@@ -362,3 +362,14 @@ async def test_a_refused_guest_can_write_once_an_admin_has_let_them_as_the_error
     await membership.put(team.home.store, team.kitchen.id, team.people["cleo"], Role.WRITE, by=team.people["mara"])
 
     assert (await team.cleo.call("create_memory", content="Buy flour.", space="Kitchen"))["created"]
+
+
+async def test_whoever_has_the_login_sees_everything_and_the_owner_appoints_an_admin_of_any_space(team: Team) -> None:
+    await team.mara.remember(OVEN, space="Kitchen")
+    await team.dora.remember(KEY)
+
+    with psycopg.connect(team.database.url) as connection:
+        connection.execute("SELECT set_config('pgengram.maintenance', 'on', true)")
+        assert {text for (text,) in connection.execute("SELECT content FROM memories")} == {OVEN, KEY}
+    await membership.put(team.home.store, team.kitchen.id, team.people["dora"], Role.ADMIN, by=None)
+    assert await team.dora.found("oven", space="Kitchen") == [OVEN]
