@@ -20,6 +20,7 @@ from pgengram.store.connection import locks
 from pgengram.store.connection.database import FIND_NAMESPACE, RENEW_MARK
 from pgengram.store.connection.server import APP_ROLE, WHO_AM_I, has_citus
 from pgengram.store.schema.migrate import migrate
+from pgengram.store.schema.rights import policies_on_shards
 
 SHARDS: Final = 32  # pieces of the whole store; the most machines that it can spread over without splitting one
 DEFAULT_PORT: Final = 5432
@@ -74,6 +75,8 @@ FUNCTIONS: Final = (
     "pgengram_terms(text, text[])",
     "pgengram_turn_terms(text)",
     "pgengram_relevance(double precision, double precision, timestamptz)",
+    "pgengram_may(text)",
+    "pgengram_may_as_member(integer, text)",
 )
 ROLE: Final = "SELECT rolcanlogin AS may_log_in FROM pg_roles WHERE rolname = %(role)s"
 SHARD_OF: Final = """
@@ -280,12 +283,10 @@ def _target_node(status: Status, node: tuple[str, int] | None) -> Node | None:
     raise InvalidInput(f"No machine {node[0]}:{node[1]} takes shards.", f"Use one of {places}.")
 
 
-# A policy of a table that is spread out may not ask a query, and there are no spaces there.
-OF_NAMESPACE: Final = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
-PLAIN_POLICIES: Final = (
-    "DROP POLICY IF EXISTS removing ON {}",
-    "DROP POLICY IF EXISTS one_namespace ON {}",
-    f"CREATE POLICY one_namespace ON {{}} USING ({OF_NAMESPACE}) WITH CHECK ({OF_NAMESPACE})",
+POLICIES: Final = ("one_namespace", "removing")
+# Who is a member is asked in the middle of a statement on a shard, of a table that each machine has whole.
+ON_SHARDS: Final = (
+    "ALTER FUNCTION pgengram_may_as_member(integer, text) SET citus.allow_nested_distributed_execution = on"
 )
 
 
@@ -300,16 +301,21 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
     for statement in FOR_PEOPLE:
         await connection.execute(statement)
     for name in new_owned:
-        for policy in PLAIN_POLICIES:
-            await connection.execute(sql.SQL(policy).format(sql.Identifier(name)))
+        for policy in POLICIES:
+            await connection.execute(
+                sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(*map(sql.Identifier, (policy, name)))
+            )
+        for statement in policies_on_shards(name):
+            await connection.execute(statement.encode())
     if "memory_vectors" in new_owned:
         await _drop_vector_indexes(connection)
     async with _without_foreign_keys(connection, new_owned):
         for name in new_lookups:
             await connection.execute("SELECT create_reference_table(%(name)s)", {"name": name})
+        await connection.execute(ON_SHARDS)
+        for function in FUNCTIONS:  # policies of the shards call some
+            await connection.execute("SELECT create_distributed_function(%(name)s)", {"name": function})
         await _deal(connection, new_owned)
-    for function in FUNCTIONS:
-        await connection.execute("SELECT create_distributed_function(%(name)s)", {"name": function})
     for name in [*new_lookups, *new_owned]:
         await connection.execute("SELECT truncate_local_data_after_distributing_table(%(name)s)", {"name": name})
     await connection.execute(RENEW_MARK)  # servers that run look anew, and find a cluster
