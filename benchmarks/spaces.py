@@ -3,7 +3,9 @@
     python benchmarks/spaces.py [--memories 2000] [--rounds 60]
     python benchmarks/spaces.py --minutes 5
 
-The first searches one's own memories, then those of three spaces besides, in turns, and prints both times and their ratio.
+The first searches one's own memories alone, then with those of one, two and three spaces besides, in turns. It prints the time of
+each, and the processor time of this process and of PostgreSQL, which says more on a machine with other work; and the ratios to
+the first.
 With --minutes eight people store, search, correct and read over HTTP, on two servers, while PostgreSQL is restarted once; it
 ends with 1 if anything that was acknowledged is missing, or anybody was shown what is another's.
 """
@@ -26,6 +28,8 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
+from builds import fields, postgres_s
 
 from pgengram.inputs import Question
 from pgengram.postgres import EmbeddedPostgres, start_embedded
@@ -44,6 +48,7 @@ PLACES = ["attic", "garden", "cellar", "harbour", "office", "kitchen", "station"
 PEOPLE = ["mara", "ben", "cleo", "dora", "emil", "fay", "gus", "hana"]
 SPACE = "Workshop"
 BATCH = 200
+BLOCK = 10  # searches, as the processor time of PostgreSQL is told in hundredths of a second
 VERSION = "2026-07-28"
 ENVELOPE = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
@@ -75,24 +80,40 @@ async def cost(url: str, memories: int, rounds: int) -> dict[str, float]:
         made = [await membership.create(home.store, f"Space {number}", person) for number in range(3)]
         managers = SpaceManagers(home)
         stack.push_async_callback(managers.close)
-        spaces = Spaces(managers, {space.id: "write" for space in made})
+        spaces = [Spaces(managers, {space.id: "write" for space in made[:number]}) for number in range(4)]
         await filled(home, memories, dice)
-        for space in await spaces.listed():
-            async with spaces.manager(space) as manager:
+        for space in await spaces[-1].listed():
+            async with spaces[-1].manager(space) as manager:
                 await filled(manager, memories, dice)
-        own, all_of_them = [], []
-        for number in range(rounds + 5):
-            question = Question(query=f"where is the {dice.choice(NOUNS)} near the {dice.choice(PLACES)} {number}")
-            times = []
-            for search in (home.search_memories(question), merged.searched(spaces, question)):
-                began = time.perf_counter()
-                await search
-                times.append((time.perf_counter() - began) * 1000)
-            if number >= 5:  # the first ones load what all others have
-                own.append(times[0])
-                all_of_them.append(times[1])
-    one, four = statistics.median(own), statistics.median(all_of_them)
-    return {"own_ms": round(one, 2), "with_three_spaces_ms": round(four, 2), "ratio": round(four / one, 2)}
+        with psycopg.connect(url) as login:
+            postmaster = int(fields(login.info.backend_pid)[1])
+        clock, processor = [list[float]() for _ in spaces], [list[float]() for _ in spaces]
+        for block in range(rounds // BLOCK + 1):
+            for number, some in enumerate(spaces):
+                used = time.process_time() + postgres_s(postmaster)
+                for _ in range(BLOCK):
+                    text_ = f"where is the {dice.choice(NOUNS)} near the {dice.choice(PLACES)} {dice.randrange(1_000)}"
+                    began = time.perf_counter()
+                    await (
+                        merged.searched(some, Question(query=text_))
+                        if number
+                        else home.search_memories(Question(query=text_))
+                    )
+                    if block:  # the first ones load what all others have
+                        clock[number].append((time.perf_counter() - began) * 1000)
+                if block:
+                    processor[number].append((time.process_time() + postgres_s(postmaster) - used) * 1000 / BLOCK)
+    told = {}
+    for name, ms in (
+        ("ms", [statistics.median(one) for one in clock]),
+        ("cpu_ms", [statistics.fmean(one) for one in processor]),
+    ):
+        for number, one in enumerate(ms):
+            what = f"with_{number}_spaces" if number else "own"
+            told |= {f"{what}_{name}": round(one, 2)} | (
+                {f"{what}_{name}_ratio": round(one / ms[0], 2)} if number else {}
+            )
+    return told
 
 
 # -- whether it holds ------------------------------------------------------------------------------------------------

@@ -23,7 +23,10 @@ from mcp import Client
 from mcp.types import PromptReference
 
 from helpers import PATIENCE_S, Database, call, connected, found, in_database, read, refused, remember, said, until
+from pgengram.service.manager import MemoryManager
+from pgengram.settings import Settings
 from pgengram.store.schema.migrate import migrate
+from pgengram.store.spaces import membership, persons
 from relay import Relay
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these servers find each other by sockets of Unix")
@@ -393,3 +396,32 @@ async def test_a_replica_that_is_promoted_under_load_is_followed_without_a_resta
     assert refusals
     assert {refusal["code"] for refusal in refusals} == {"DATABASE_ERROR"}
     assert all("retried" in refusal["hint"] or "call again" in refusal["hint"] for refusal in refusals)
+
+
+async def test_while_the_primary_is_away_ones_own_memories_are_found_and_no_space_is_asked() -> None:
+    with replication.replicated() as pair:
+        with psycopg.connect(pair.primary, autocommit=True) as connection:
+            connection.execute("CREATE DATABASE team")
+        store = Store(pair, "team")
+        migrate(store.settings["database_url"])
+        pair.catch_up()
+        async with connected(**store.settings, namespace="ben") as ben:
+            own = await remember(ben, "The ferry is painted by Kofi.")
+        home = MemoryManager(Settings(database_url=store.settings["database_url"], namespace="ben", embedder="none:"))
+        await home.ready()
+        person = await persons.add(home.store, "Ben", "ben")
+        await membership.create(home.store, "Yard", person)
+        await home.close()
+        async with connected(**store.settings, namespace="ben", spaces="Yard") as ben:
+            shared = (await call(ben, "create_memory", content="The ferry has a yard.", space="Yard"))["memory_id"]
+            answer = await call(ben, "search_memories", query="ferry")
+            assert {hit["id"] for hit in answer["results"]} == {own, shared}
+            pair.catch_up()
+
+            pair.kill_primary()
+
+            answer = await call(ben, "search_memories", query="ferry")
+            assert [hit["id"] for hit in answer["results"]] == [own]
+            await until(lambda: is_stale(ben))
+            told = await refused(ben, "search_memories", query="ferry", space="Yard")
+            assert told["code"] in ("NOT_READY", "DATABASE_ERROR")

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from pgengram.errors import DatabaseFailed, WritesRefused
 from pgengram.runtime.context import AUTHORS
 from pgengram.service.core import Beside
 from pgengram.service.namespaces import Namespaces
@@ -144,6 +145,17 @@ class Spaces:
         shown = told_apart({one.id: one.name for one, _ in mine})
         return [replace(one, shown=shown[one.id], role=min(one.role, MOST[right])) for one, right in mine]
 
+    async def to_read(self) -> list[Space]:
+        """Return the spaces that can be read now: none while a replica stands in for the primary, as only that knows at
+        once who has left one.
+        """
+        try:
+            return await self.listed()
+        except DatabaseFailed as error:
+            if self.home.store.replica is None or not error.connection_lost:
+                raise
+            return []
+
     def _right(self, space: Space) -> Right | None:
         """Return what the client may do in a space at most; None where it may not use it."""
         if self._allowed is None:
@@ -172,10 +184,15 @@ class Spaces:
         async with AsyncExitStack() as stack:
             yield [
                 Beside(await stack.enter_async_context(self.manager(space)), space.shown, space.authors)
-                for space in await self.listed()
+                for space in await self.to_read()
             ]
 
     async def notices(self) -> list[str]:
         """Return what the person is to be told, once."""
-        person = await self._managers.person()
-        return [] if person is None else await membership.notices(self.home.store, person.id)
+        try:
+            person = await self._managers.person()
+            return [] if person is None else await membership.notices(self.home.store, person.id)
+        except DatabaseFailed as error:
+            if self.home.store.replica is None or not (error.connection_lost or isinstance(error, WritesRefused)):
+                raise
+            return []  # told once the primary is back

@@ -54,7 +54,7 @@ def _best_evidence(answers: Sequence[Recalled]) -> Evidence | None:
 
 async def recalled(spaces: Spaces, context: str, given: dict[str, Any]) -> Recalled:
     """Return what is remembered about a task, one's own first, then what each space has, under its name."""
-    mine = await spaces.listed()
+    mine = await spaces.to_read()
     if not mine:
         return await spaces.home.recall_context(context, **given)
     max_chars = given.get("max_chars", MAX_CHARS)
@@ -92,7 +92,7 @@ async def read(spaces: Spaces, ids: Sequence[str], include: list[Around]) -> Rea
     own = await spaces.home.get_memories(list(ids), include)
     left = [one["id"] for one in own.missing if one["error"]["code"] == NotFound.code]
     memories = list(own.memories)
-    for space in await spaces.listed() if left else []:
+    for space in await spaces.to_read() if left else []:
         try:
             async with spaces.manager(space) as manager:
                 found = await manager.get_memories(left, include)
