@@ -45,7 +45,7 @@ T = TypeVar("T")
 class Reads(Protocol):
     """What reads the memories of one namespace."""
 
-    async def read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
+    async def __call__(self, work: Callable[[Begin], Awaitable[T]]) -> T:
         """Return what `work` returns, which is given what begins a transaction and may be called again."""
 
 
@@ -170,20 +170,20 @@ async def _listed(asking: Sequence[Asking], place: Cursor) -> Hits:
     if start is not place:
         asking = _each_with(asking, limit=place.offset + question.limit)
 
-    async def listed(begin: Begin, its: Question) -> Hits:
+    async def one_list(begin: Begin, its: Question) -> Hits:
         async with begin() as tx:
             return await listing.list_page(tx, its, start)
 
-    lists = await _asked_each(asking, listed)
+    lists = await _asked_each(asking, one_list)
     _note_origins(lists)
-    return lists[0] if len(asking) == 1 else several.listed(question, lists, place.offset)
+    return lists[0] if len(asking) == 1 else several.joined_lists(question, lists, place.offset)
 
 
 async def _asked_each(asking: Sequence[Asking], work: Callable[[Begin, Question], Awaitable[T]]) -> list[T]:
     """Ask all at once."""
 
     async def asked(reads: Reads, question: Question) -> T:
-        return await reads.read(lambda begin: work(begin, question))
+        return await reads(lambda begin: work(begin, question))
 
     if len(asking) == 1:
         return [await asked(*asking[0])]

@@ -60,10 +60,10 @@ def judged(rankings: Sequence[Ranking], offset: int, limit: int) -> Hits:
     hidden: dict[UUID, str] = {}
     for one in rankings:
         hidden |= _as_fitting(one, found, limit)
-    return Hits(found, _how([one.how for one in rankings]), dict([*hidden.items()][:limit]), answered, evidence)
+    return Hits(found, _least_sure([one.how for one in rankings]), dict([*hidden.items()][:limit]), answered, evidence)
 
 
-def listed(question: Question, lists: Sequence[Hits], offset: int) -> Hits:
+def joined_lists(question: Question, lists: Sequence[Hits], offset: int) -> Hits:
     """Return a page of several lists in the same order as one; each begins at the same place.
 
     Args:
@@ -155,5 +155,5 @@ def _as_fitting(ranking: Ranking, found: list[Hit], limit: int) -> dict[UUID, st
     return {hit.id: hit.status for hit in hidden if hit.fit >= least}
 
 
-def _how(hows: Sequence[How]) -> How:
+def _least_sure(hows: Sequence[How]) -> How:
     return next(one for one in HOWS if one in hows)

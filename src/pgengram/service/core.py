@@ -280,7 +280,7 @@ class Core:
         """Return the hits, how they were found, and which memories are hidden from them; those of `spaces`, too."""
         self.session.current()  # whoever asks is not idle
         asked = [self, *(space.core for space in spaces)]
-        asking = [(core.store, await core.as_stored(question)) for core in asked]
+        asking = [(core.store.read, await core.as_stored(question)) for core in asked]
         hits = await self._retrieval.hits(asking, place)
         for number, core in enumerate(asked):
             its = [hit for hit in hits.found if hit.origin == number]

@@ -265,9 +265,9 @@ class Store:
         Raises:
             DatabaseFailed: see Database.transaction.
         """
-        return next(iter(await self.all(statement, parameters)), None)
+        return next(iter(await self.login_rows(statement, parameters)), None)
 
-    async def all(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+    async def login_rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement as the login, a transaction by itself, and return its rows.
 
         Raises:
@@ -275,7 +275,7 @@ class Store:
         """
         await self.open()
         async with self.recovering() as database:
-            return await database.all(statement, parameters)
+            return await database.login_rows(statement, parameters)
 
     @asynccontextmanager
     async def recovering(self) -> AsyncIterator[Database]:

@@ -38,7 +38,7 @@ NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_
 NOTHING: Final = Hits([], "list")
 
 
-async def found(core: Core, question: Question, spaces: Sequence[Beside] = ()) -> Found:
+async def found_answer(core: Core, question: Question, spaces: Sequence[Beside] = ()) -> Found:
     """Return a page of hits of one's own memories and those of `spaces`, or their number if that is asked for."""
     mark = query_fingerprint(question)
     place = Cursor(question.now or here(), question.offset)

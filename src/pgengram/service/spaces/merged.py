@@ -37,7 +37,7 @@ async def searched(spaces: Spaces, question: Question) -> Found:
     for attempt in range(ATTEMPTS):
         try:
             async with spaces.beside() as beside:
-                return await reading.found(spaces.home, question, beside)
+                return await reading.found_answer(spaces.home, question, beside)
         except NoSuchSpace:  # left meanwhile, so it is not among them the next time
             if attempt == ATTEMPTS - 1:
                 raise

@@ -293,9 +293,9 @@ class Database:
 
     async def one(self, statement: str, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run one statement as the login role, a transaction by itself, and return its first row."""
-        return next(iter(await self.all(statement, parameters)), None)
+        return next(iter(await self.login_rows(statement, parameters)), None)
 
-    async def all(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
+    async def login_rows(self, statement: str, parameters: Mapping[str, Any] | None = None) -> list[Row]:
         """Run one statement as the login role, a transaction by itself, and return its rows."""
         with our_errors():
             pool = self._open_pool()

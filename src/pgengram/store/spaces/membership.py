@@ -147,11 +147,11 @@ async def listed(store: Store) -> list[dict[str, Any]]:
 
 async def of_person(store: Store, person: Person) -> list[Space]:
     """Return the spaces that somebody is in."""
-    rows = await store.all(OF_PERSON, {"person_id": person.id})
+    rows = await store.login_rows(OF_PERSON, {"person_id": person.id})
     by_space = {id_: [*its] for id_, its in groupby(rows, key=itemgetter("space_id"))}
     shown = told_apart({id_: its[0]["space"] for id_, its in by_space.items()})
     return [
-        Space(id_, its[0]["space"], shown[id_], its[0]["created_at"], role_named(its[0]["own_role"]), _told(its))
+        Space(id_, its[0]["space"], shown[id_], its[0]["created_at"], role_named(its[0]["own_role"]), _as_shown(its))
         for id_, its in by_space.items()
     ]
 
@@ -192,10 +192,10 @@ async def current_members(store: Store, space_id: int) -> list[Member]:
 
 
 async def _members(connection: Connection, space_id: int) -> list[Member]:
-    return _told(await _all(connection, MEMBERS, space_id=space_id))
+    return _as_shown(await _all(connection, MEMBERS, space_id=space_id))
 
 
-def _told(rows: Sequence[dict[str, Any]]) -> list[Member]:
+def _as_shown(rows: Sequence[dict[str, Any]]) -> list[Member]:
     """Return the people of a space as they are shown."""
     shown = told_apart({row["id"]: row["name"] for row in rows if row["name"] and not row["anonymous"]})
     return [
@@ -261,7 +261,7 @@ async def remove(store: Store, space_id: int, person: Person, *, by: Person | No
 
 async def notices(store: Store, person_id: int) -> list[str]:
     """Return what somebody is to be told, once."""
-    rows = await store.all(TAKE, {"person_id": person_id})
+    rows = await store.login_rows(TAKE, {"person_id": person_id})
     return [row["text"] for row in sorted(rows, key=lambda row: int(row["id"]))]
 
 
