@@ -134,5 +134,8 @@ def fenced(lines: Sequence[str]) -> str:
 
 def one_line(text: str) -> str:
     """Return `text` as one line, without characters that steer a terminal or hide in print."""
+    words = text.split()
+    if all(map(str.isprintable, words)):  # nearly every text; one character at a time takes ten times as long
+        return " ".join(words)
     kept = (" " if c.isspace() else c for c in text if c.isprintable() or c.isspace())
     return " ".join("".join(kept).split())

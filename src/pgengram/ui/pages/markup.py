@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import re
-from functools import cache
+from collections.abc import Mapping
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 import pgengram
 from pgengram.text.lexical.language import function_words
@@ -49,7 +50,6 @@ CALLS: Final = (  # what an assistant is told of its arguments and calls, and wh
     (r"\bCall again\b", "Try again"),
     (r"\bcall again\b", "try again"),
 )  # fmt: skip
-Pieces = list[tuple[bool, str]]  # whether it was looked for, and a text
 
 
 @cache
@@ -92,6 +92,21 @@ def on_page(text: str) -> str:
     return first + text[1:] + ("" if not text or text.endswith((".", "?", "…")) else ".")
 
 
+def score_parts(score: float, parts: Mapping[str, tuple[str, float]]) -> Markup:
+    """Return the parts of a score as rows with bars; by hand, as a template takes most of a list's time for them.
+
+    Args:
+        score: of a hit; parts: by name, how each is called on the page, and its share from 0 to 1.
+    """
+    rows = "".join(
+        f'<div><dt>{label}</dt><dd><svg class="bar {name}" viewBox="0 0 100 8" preserveAspectRatio="none" role="img" '
+        f'aria-label="{label} {share:.2f}"><rect class="track" width="100" height="8" rx="2"/><rect class="fill" '
+        f'width="{min(100, max(0, 100 * share)):.1f}" height="8" rx="2"/></svg><span>{share:.2f}</span></dd></div>'
+        for name, (label, share) in parts.items()
+    )
+    return Markup(f'<div class="total"><dt>score</dt><dd>{score:.3f}</dd></div>{rows}')  # noqa: S704 - names of ours and numbers
+
+
 def excerpt(text: str, query: str = "") -> str:
     """Return the part of a text with the first word looked for, on one line, without Markdown's marks."""
     line = one_line(ROW.sub(_table_row, MARKS.sub("", text)))
@@ -102,14 +117,19 @@ def excerpt(text: str, query: str = "") -> str:
     return f"{'…' if begin else ''}{line[begin : begin + EXCERPT]}{'…' if begin + EXCERPT < len(line) else ''}"
 
 
-def highlighted(text: str, query: str) -> Pieces:
-    """Return a text in pieces, each with whether the query looks for it."""
-    pieces, place = [], 0
+def highlighted(text: str, query: str) -> Markup:
+    """Return a text with the words marked that the query looks for."""
+    said, place = [], 0
     for start, end in _matches(text, query):
         if end > place:
-            pieces += [(False, text[place:start]), (True, text[max(start, place) : end])]
+            said += [
+                escape(text[place:start]),
+                Markup("<mark>"),
+                escape(text[max(start, place) : end]),
+                Markup("</mark>"),
+            ]
             place = end
-    return [piece for piece in (*pieces, (False, text[place:])) if piece[1]]
+    return Markup("").join([*said, escape(text[place:])])
 
 
 def _matches(text: str, query: str) -> list[tuple[int, int]]:
@@ -128,6 +148,7 @@ def _empty_words() -> frozenset[str]:
     return frozenset(map(_english_stem, function_words("en")))
 
 
+@lru_cache(maxsize=8_192)  # a list has the same words again and again
 def _english_stem(word: str) -> str:
     """Return a word without its English ending; for marking, where too much does little harm."""
     word = word.casefold().partition("'")[0].partition("’")[0]

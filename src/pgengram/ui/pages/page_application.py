@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -129,7 +129,7 @@ class PageApplication(ABC):
             "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "may_erase": not self.origin,
             "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
-            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "PARTS": PARTS, "changed": differences.word_changes,
+            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts, "changed": differences.word_changes,
             "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
@@ -249,6 +249,13 @@ class PageApplication(ABC):
         if request.headers.get("hx-target") == "work" and not job.running:
             answer.headers["hx-refresh"] = "true"
         return answer
+
+
+def _score_parts(hit: Mapping[str, Any]) -> Markup:
+    """Return the parts of a hit's score, as rows with bars."""
+    return markup.score_parts(
+        hit["score"], {name: (label, hit["why"][name]) for name, label in PARTS.items() if hit["why"].get(name)}
+    )
 
 
 def _given_moment(given: str | datetime | float) -> datetime:
