@@ -18,6 +18,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
+from pgengram.store.schema.visibility import VISIBLE
 
 PAGE: Final = 500  # records read or looked up at once
 
@@ -193,11 +194,14 @@ class Arrival:
     parts: Passage = field(default_factory=Passage)
 
 
-# Of what holds now the day that it tells of, else the day it was stored; what matters most first.
-CURRENT: Final = """
-SELECT content, coalesce(kind, CASE type WHEN 'episodic' THEN 'observation' ELSE 'general' END) AS kind, project,
-       coalesce(occurred_at, created_at) AS at
-FROM memories_now WHERE namespace_id = %(namespace_id)s ORDER BY relevance DESC, id
+# Of what holds now the day that it tells of, else the day it was stored; what matters most first. Not from the view
+# that people have for this, which no cluster has. Uses memories_pkey and memory_activation_pkey, by reading them whole.
+CURRENT: Final = f"""
+SELECT m.content, coalesce(m.kind, CASE m.type WHEN 'episodic' THEN 'observation' ELSE 'general' END) AS kind, m.project,
+       coalesce(m.occurred_at, m.created_at) AS at
+FROM memories m JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
+WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE}
+ORDER BY pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) DESC, m.id
 """
 
 
