@@ -1,4 +1,4 @@
-"""Taking in what the other machines wrote: the records of many files at once, each file until it has been read whole."""
+"""Taking in what the other machines wrote, the records of many files at once."""
 
 from __future__ import annotations
 
@@ -63,7 +63,10 @@ class Memo:
 
 @dataclass(slots=True)
 class Reading:
-    """How far a file was read. problem: why not all of it could be; due: when to try again; gone: whether it went away."""
+    """How far a file was read.
+
+    problem: why not all of it could be; due: when to try again; gone: whether it went away meanwhile.
+    """
 
     file: File
     problem: str | None = None

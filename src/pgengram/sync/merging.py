@@ -162,12 +162,9 @@ def with_changes(
         there, digest = known.entries.get(name, ()), _told_apart(name, value)
         shown = latest(there) if there else None
         if shown is None or shown.digest != digest or shown.stamp > clock + TOO_FAR_AHEAD_US:
-            others = [one for one in there if one is not shown and one.stamp <= clock + TOO_FAR_AHEAD_US]
-            if not apart and shown is not None and shown.digest != digest:
-                others = []  # who changes it has chosen; who dates it again has not
-            before = max((one.stamp for one in there if one.stamp <= clock + TOO_FAR_AHEAD_US), default=0)
-            anew = Entry(value, max(min(at, clock), before + 1), writer, number, digest)
-            entries[name] = _in_order([anew, *others])
+            before = [one for one in there if one.stamp <= clock + TOO_FAR_AHEAD_US]
+            stamp = max(min(at, clock), 1 + max((one.stamp for one in before), default=0))
+            entries[name] = _replacing(shown, before, Entry(value, stamp, writer, number, digest), apart=apart)
         else:
             loaded = Entry(value, shown.stamp, shown.writer, shown.number, digest)
             entries[name] = tuple(loaded if one is shown else one for one in there)
@@ -176,6 +173,15 @@ def with_changes(
     )
     seen = {**known.seen, writer: number} if changed else dict(known.seen)
     return Document(seen, entries, dict(known.counts))
+
+
+def _replacing(shown: Entry | None, before: Iterable[Entry], anew: Entry, *, apart: bool) -> tuple[Entry, ...]:
+    """Return the entries of a field, with a new one instead of the one that was shown.
+
+    Whoever changes a value has chosen among those that were there; whoever dates it again has not.
+    """
+    stays = apart or shown is None or shown.digest == anew.digest
+    return _in_order([anew, *(one for one in before if stays and one is not shown)])
 
 
 def _in_order(entries: Iterable[Entry]) -> tuple[Entry, ...]:

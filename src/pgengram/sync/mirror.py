@@ -21,7 +21,7 @@ Files = dict[str, str]  # DEVICE/NAME of each file, and the digest of what is in
 class Remote(Protocol):
     """Brings files of one memory to and from one place. All methods block, and raise OSError if the place is away.
 
-    idle_pauses: how many of the usual pauses may pass between two looks while nothing happens; 1 if a look costs little.
+    idle_pauses: how many of the usual pauses may pass between two looks while nothing happens; 1 where a look is cheap.
     """
 
     idle_pauses: int

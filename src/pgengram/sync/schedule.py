@@ -1,5 +1,5 @@
-"""Exchanging by itself while a server runs: soon after each change, and every minute, or every few minutes while nothing
-happens and each look costs much.
+"""Exchanging by itself while a server runs: soon after each change, and every minute; less often while nothing happens
+where each look costs much.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class ExchangeScheduler:
     def __init__(self, core: Core, every_s: float = EVERY_S, looks_s: float = LOOKS_S) -> None:
         self._core, self._every_s, self._looks_s = core, every_s, looks_s
         self._exchange: Exchange | None = None
-        self._told: str | None = None  # the problem that was logged last
+        self._logged_problem: str | None = None  # the problem that was logged last
         self.pause_s = every_s  # longer while nothing happens, if each look at the others' files costs much
         self._task: asyncio.Task[None] | None = None
 
@@ -85,7 +85,7 @@ class ExchangeScheduler:
     async def _wait_for_change(self) -> None:
         for _ in range(max(1, round(self.pause_s / self._looks_s))):
             await asyncio.sleep(self._looks_s)
-            if self._told is not None:  # what was changed here would fail again
+            if self._logged_problem is not None:  # what was changed here would fail again
                 continue
             try:
                 async with self._core.store.transaction(reads=True) as tx:
@@ -95,7 +95,7 @@ class ExchangeScheduler:
                 self._tell(error.message)
 
     def _tell(self, problem: str | None) -> None:
-        if problem != self._told:
-            self._told = problem
+        if problem != self._logged_problem:
+            self._logged_problem = problem
             if problem:
                 log.warning("Nothing is exchanged with other machines: %s", problem)

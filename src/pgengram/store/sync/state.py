@@ -316,8 +316,8 @@ async def note_changed(tx: Transaction, kind: str, keys: Collection[str]) -> Non
 
 
 async def documents(tx: Transaction, kind: str, keys: Collection[str]) -> tuple[dict[str, Any], set[str]]:
-    """Return what is known of memories or rows, as JSON, by their keys, and the keys of those that are not here, as what
-    they lead to is not here yet.
+    """Return what is known of memories or rows, as JSON, by their keys, and the keys of those that wait for what they
+    lead to, and are not here yet.
     """
     found = await tx.rows(DOCUMENTS, {"kind": kind, "keys": list(keys)})
     return {row["key"]: row["state"] for row in found}, {row["key"] for row in found if row["waits"]}
@@ -342,7 +342,7 @@ async def removed_turns(tx: Transaction) -> set[str]:
 
 
 async def note_files(tx: Transaction, files: Sequence[Mapping[str, Any]]) -> None:
-    """Note files that were read or written: `device`, `name`, `mark`, whether they were `written` here, and a `problem`."""
+    """Note files that were read or written: `device`, `name`, `mark`, whether `written` here, and a `problem`."""
     if files:
         await tx.run(NOTE_FILES, {"files": Jsonb(list(files))})
 
