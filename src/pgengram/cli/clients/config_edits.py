@@ -70,7 +70,7 @@ class Edit:
         """
         old, new = ((one or b"").decode("utf-8", "replace").splitlines() for one in (self.before, self.after))
         lines = [*difflib.unified_diff(old, new, str(self.path), str(self.path), n=CONTEXT, lineterm="")]
-        had, has = _values(old), _values(new)
+        had, has = _value_counts(old), _value_counts(new)
         lines = lines[:2] + [
             _without_what_stays(_only_names(line), lambda value: had[value] == has[value]) for line in lines[2:]
         ]
@@ -101,7 +101,7 @@ def _without_what_stays(line: str, stays: Callable[[str], bool]) -> str:
     return line[0] + VALUE.sub(shown, line[1:])
 
 
-def _values(lines: Iterable[str]) -> Counter[str]:
+def _value_counts(lines: Iterable[str]) -> Counter[str]:
     """Count the quoted and bare words of a file."""
     return Counter(value for line in lines for value in VALUE.findall(line))
 

@@ -68,7 +68,7 @@ async def restore_backup(path: Path, *, yes: bool, without_copy: bool, as_json: 
     manifest = await asyncio.to_thread(archive.read_manifest, path)
     if as_json and not yes:
         raise InvalidInput("Confirmation needed.", "Nothing was changed. Use --yes to skip the prompt.")
-    if not confirm(f"Replace the store with {_about(manifest)}?", yes=yes):
+    if not confirm(f"Replace the store with {_backup_in_words(manifest)}?", yes=yes):
         return FAILED
     settings = Settings.from_environment()
     copy = None if without_copy else _place_of_copy(settings, path)
@@ -147,7 +147,7 @@ def _not_copied(problem: str) -> str:
     return f" The second copy is missing. {problem}." if problem else ""
 
 
-def _about(manifest: archive.Manifest) -> str:
+def _backup_in_words(manifest: archive.Manifest) -> str:
     return f"a backup of {exact(datetime.fromisoformat(manifest.made_at))} with {counted(manifest.memories)}"
 
 
@@ -169,7 +169,7 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, copy: P
             raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
         restored = restoring.restore_backup(url, path, bar.step, None if copy is None else keep)
     again = restored.again
-    text = f"The store is {_about(manifest)}."
+    text = f"The store is {_backup_in_words(manifest)}."
     if any(asdict(again).values()):
         text += (
             f" As before the restore, {counted(again.memories)} and "

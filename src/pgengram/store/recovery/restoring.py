@@ -174,7 +174,7 @@ class _Replacement:
     def _holds_something(self) -> bool:
         """Whether a restore would lose a memory or a conversation."""
         with connected(self.url) as connection:
-            if place.version(connection, place.look(connection)) is None:
+            if place.version(connection, self.found) is None:
                 return False
             backup.sight(connection)
             row = connection.execute("SELECT EXISTS (SELECT FROM memories) OR EXISTS (SELECT FROM conversation_turns)")

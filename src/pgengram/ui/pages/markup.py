@@ -104,7 +104,7 @@ def score_parts(score: float, parts: Mapping[str, tuple[str, float]]) -> Markup:
         f'width="{min(100, max(0, 100 * share)):.1f}" height="8" rx="2"/></svg><span>{share:.2f}</span></dd></div>'
         for name, (label, share) in parts.items()
     )
-    return Markup(f'<div class="total"><dt>score</dt><dd>{score:.3f}</dd></div>{rows}')  # noqa: S704 - names of ours and numbers
+    return Markup(f'<div class="total"><dt>score</dt><dd>{score:.3f}</dd></div>{rows}')  # noqa: S704
 
 
 def excerpt(text: str, query: str = "") -> str:
@@ -119,17 +119,17 @@ def excerpt(text: str, query: str = "") -> str:
 
 def highlighted(text: str, query: str) -> Markup:
     """Return a text with the words marked that the query looks for."""
-    said, place = [], 0
+    pieces, place = [], 0
     for start, end in _matches(text, query):
         if end > place:
-            said += [
+            pieces += [
                 escape(text[place:start]),
                 Markup("<mark>"),
                 escape(text[max(start, place) : end]),
                 Markup("</mark>"),
             ]
             place = end
-    return Markup("").join([*said, escape(text[place:])])
+    return Markup("").join([*pieces, escape(text[place:])])
 
 
 def _matches(text: str, query: str) -> list[tuple[int, int]]:

@@ -129,8 +129,8 @@ class PageApplication(ABC):
             "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "may_erase": not self.origin,
             "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
-            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts, "changed": differences.word_changes,
-            "query": urlencode,
+            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts,
+            "changed": differences.word_changes, "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
