@@ -30,7 +30,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 from pgengram.postgres import start_embedded
 from pgengram.settings import Settings
 from pgengram.store.clients import tokens
-from pgengram.store.clients.connections import Connections
+from pgengram.store.clients.sign_in_requests import open_pairing
 from pgengram.store.store import Store
 
 CLIENT = "https://claude.ai/oauth/claude-code-client-metadata"
@@ -68,8 +68,8 @@ class Wire:
 class Program:
     """A program that signs in again and again to a namespace of its own, and refreshes."""
 
-    def __init__(self, wire: Wire, base: str, connections: Connections, namespace: str) -> None:
-        self._wire, self._base, self._connections, self._namespace = wire, base, connections, namespace
+    def __init__(self, wire: Wire, base: str, store: Store, namespace: str) -> None:
+        self._wire, self._base, self._store, self._namespace = wire, base, store, namespace
         self.given: dict[str, Any] = {}
 
     async def sign_in(self) -> None:
@@ -80,7 +80,7 @@ class Program:
             "response_type": "code", "client_id": CLIENT, "redirect_uri": REDIRECT, "code_challenge": challenge,
             "code_challenge_method": "S256", "resource": f"{self._base}/mcp", "state": "x", "scope": "memory:read memory:write",
         }  # fmt: skip
-        pairing = await self._connections.open_pairing(self._namespace, may_write=True)
+        pairing = await open_pairing(self._store, self._namespace, may_write=True)
         _, headers, page = await self._wire.ask("GET", f"/oauth/authorize?{urlencode(wish)}")
         [request] = re.findall(r'name="request" value="([^"]+)"', page)
         answer = urlencode({"request": request, "code": pairing, "decision": "allow", "may_write": "yes"})
@@ -144,7 +144,7 @@ async def measured(url: str, port: int, given: argparse.Namespace) -> dict[str, 
     await store.open()
     wires = [await Wire(port).open() for _ in range(given.programs)]
     try:
-        programs = [Program(wire, base, Connections(store), f"bench-{number}") for number, wire in enumerate(wires)]
+        programs = [Program(wire, base, store, f"bench-{number}") for number, wire in enumerate(wires)]
         sign_ins = await rate([program.sign_in for program in programs], given.seconds)
         refreshes = await rate([program.refresh for program in programs], given.seconds)
         pasted, _ = await tokens.create(store, "benchmark", "bench-0", "read-write", None)

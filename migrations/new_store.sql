@@ -158,12 +158,31 @@ CREATE TABLE pairing_codes (
   code_hash BYTEA NOT NULL,
   namespace TEXT NOT NULL,
   may_write BOOLEAN NOT NULL,
-  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
+  spaces JSONB,
   tries INTEGER DEFAULT 0 NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  person TEXT,
   CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
   CONSTRAINT pairing_codes_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 );
+CREATE TABLE passkeys (
+  id TEXT NOT NULL,
+  credential_id BYTEA NOT NULL,
+  credential BYTEA,
+  sign_count BIGINT NOT NULL,
+  rp_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  may_write BOOLEAN NOT NULL,
+  spaces JSONB,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  last_used_at TIMESTAMP WITH TIME ZONE,
+  removed_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT passkeys_pkey PRIMARY KEY (id),
+  CONSTRAINT passkeys_credential_id_key UNIQUE (credential_id),
+  CONSTRAINT passkeys_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+);
+CREATE INDEX passkeys_of_namespace ON passkeys (namespace);
 CREATE TABLE memories (
   namespace_id INTEGER NOT NULL,
   id UUID NOT NULL,
@@ -380,9 +399,12 @@ CREATE TABLE oauth_requests (
   code_expires_at TIMESTAMP WITH TIME ZONE,
   code_used_at TIMESTAMP WITH TIME ZONE,
   grant_id TEXT,
+  namespace TEXT,
+  allowed JSONB,
   CONSTRAINT oauth_requests_pkey PRIMARY KEY (id_hash),
   CONSTRAINT oauth_requests_code_hash_key UNIQUE (code_hash),
-  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE,
+  CONSTRAINT oauth_requests_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 );
 CREATE TABLE episodic_memories (
   namespace_id INTEGER NOT NULL,
@@ -833,6 +855,7 @@ DO $$ BEGIN
     ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
     ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
     ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE passkeys ENABLE ROW LEVEL SECURITY;
     ALTER TABLE person_notices ENABLE ROW LEVEL SECURITY;
     ALTER TABLE persons ENABLE ROW LEVEL SECURITY;
     ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;
@@ -896,7 +919,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,person_notices,persons,server_keys,space_members,spaces,memories_now,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,passkeys,person_notices,persons,server_keys,space_members,spaces,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -1035,6 +1058,7 @@ COMMENT ON TABLE access_tokens IS 'One row for each token of an HTTP client.';
 COMMENT ON TABLE oauth_grants IS 'One row for each program that signed in.';
 COMMENT ON TABLE oauth_requests IS 'One row for each answered request to sign in.';
 COMMENT ON TABLE pairing_codes IS 'One row for each code that waits to be typed.';
+COMMENT ON TABLE passkeys IS 'One row for each passkey with which somebody confirms a sign-in.';
 COMMENT ON TABLE server_keys IS 'One row for each key of the server.';
 COMMENT ON TABLE access_events IS 'One row for each event in the log of connections.';
 COMMENT ON TABLE deletion_log IS 'One row for each erased memory or namespace.';
@@ -1354,12 +1378,27 @@ COMMENT ON COLUMN oauth_requests."code_hash" IS 'The authorization code, and the
 COMMENT ON COLUMN oauth_requests."code_expires_at" IS 'The authorization code, and the connection that it is for.';
 COMMENT ON COLUMN oauth_requests."code_used_at" IS 'The authorization code, and the connection that it is for.';
 COMMENT ON COLUMN oauth_requests."grant_id" IS 'The authorization code, and the connection that it is for.';
+COMMENT ON COLUMN oauth_requests."namespace" IS 'Whose memories a code or passkey has opened.';
+COMMENT ON COLUMN oauth_requests."allowed" IS 'What it allows, until the person has chosen.';
 COMMENT ON COLUMN pairing_codes."code_hash" IS 'The code of pgengram pair.';
-COMMENT ON COLUMN pairing_codes."namespace" IS 'What it allows: whose memories, whether to write, and which shared spaces.';
-COMMENT ON COLUMN pairing_codes."may_write" IS 'What it allows: whose memories, whether to write, and which shared spaces.';
-COMMENT ON COLUMN pairing_codes."spaces" IS 'What it allows: whose memories, whether to write, and which shared spaces.';
+COMMENT ON COLUMN pairing_codes."namespace" IS 'What it allows: whose memories, whether to write, and which shared spaces; empty for all that the person is in.';
+COMMENT ON COLUMN pairing_codes."may_write" IS 'What it allows: whose memories, whether to write, and which shared spaces; empty for all that the person is in.';
+COMMENT ON COLUMN pairing_codes."spaces" IS 'What it allows: whose memories, whether to write, and which shared spaces; empty for all that the person is in.';
+COMMENT ON COLUMN pairing_codes."person" IS 'Who becomes a person when it is typed; empty for somebody who is one, or nobody.';
 COMMENT ON COLUMN pairing_codes."tries" IS 'How many wrong codes were typed while it waited.';
 COMMENT ON COLUMN pairing_codes."expires_at" IS 'When it is over.';
+COMMENT ON COLUMN passkeys."id" IS 'What pgengram passkey remove takes.';
+COMMENT ON COLUMN passkeys."credential_id" IS 'The passkey''s own id, and its public key.';
+COMMENT ON COLUMN passkeys."credential" IS 'The key is empty once it is removed.';
+COMMENT ON COLUMN passkeys."sign_count" IS 'How often it had signed, by its own count; 0 if it doesn''t count.';
+COMMENT ON COLUMN passkeys."rp_id" IS 'The name of the server that it is for.';
+COMMENT ON COLUMN passkeys."name" IS 'The browser that added it.';
+COMMENT ON COLUMN passkeys."namespace" IS 'What it allows: whose memories, whether to write, and which shared spaces; empty for all that the person is in.';
+COMMENT ON COLUMN passkeys."may_write" IS 'What it allows: whose memories, whether to write, and which shared spaces; empty for all that the person is in.';
+COMMENT ON COLUMN passkeys."spaces" IS 'What it allows: whose memories, whether to write, and which shared spaces; empty for all that the person is in.';
+COMMENT ON COLUMN passkeys."created_at" IS 'When it was added, last used, and removed; the last two may be empty.';
+COMMENT ON COLUMN passkeys."last_used_at" IS 'When it was added, last used, and removed; the last two may be empty.';
+COMMENT ON COLUMN passkeys."removed_at" IS 'When it was added, last used, and removed; the last two may be empty.';
 COMMENT ON COLUMN server_keys."purpose" IS 'What the key is for, and its 32 bytes.';
 COMMENT ON COLUMN server_keys."secret" IS 'What the key is for, and its 32 bytes.';
 COMMENT ON COLUMN access_events."id" IS 'The order, the time, and what happened.';

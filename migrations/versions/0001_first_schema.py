@@ -208,12 +208,35 @@ CREATE TABLE pairing_codes (
   code_hash BYTEA NOT NULL,
   namespace TEXT NOT NULL,
   may_write BOOLEAN NOT NULL,
-  spaces JSONB DEFAULT '{}'::jsonb NOT NULL,
+  spaces JSONB,
   tries INTEGER DEFAULT 0 NOT NULL,
   expires_at TIMESTAMP WITH TIME ZONE NOT NULL,
+  person TEXT,
   CONSTRAINT pairing_codes_pkey PRIMARY KEY (code_hash),
   CONSTRAINT pairing_codes_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 )
+    """,
+    r"""
+CREATE TABLE passkeys (
+  id TEXT NOT NULL,
+  credential_id BYTEA NOT NULL,
+  credential BYTEA,
+  sign_count BIGINT NOT NULL,
+  rp_id TEXT NOT NULL,
+  name TEXT NOT NULL,
+  namespace TEXT NOT NULL,
+  may_write BOOLEAN NOT NULL,
+  spaces JSONB,
+  created_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  last_used_at TIMESTAMP WITH TIME ZONE,
+  removed_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT passkeys_pkey PRIMARY KEY (id),
+  CONSTRAINT passkeys_credential_id_key UNIQUE (credential_id),
+  CONSTRAINT passkeys_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
+)
+    """,
+    r"""
+CREATE INDEX passkeys_of_namespace ON passkeys (namespace)
     """,
     r"""
 CREATE TABLE memories (
@@ -488,9 +511,12 @@ CREATE TABLE oauth_requests (
   code_expires_at TIMESTAMP WITH TIME ZONE,
   code_used_at TIMESTAMP WITH TIME ZONE,
   grant_id TEXT,
+  namespace TEXT,
+  allowed JSONB,
   CONSTRAINT oauth_requests_pkey PRIMARY KEY (id_hash),
   CONSTRAINT oauth_requests_code_hash_key UNIQUE (code_hash),
-  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE
+  CONSTRAINT oauth_requests_grant_id_fkey FOREIGN KEY(grant_id) REFERENCES oauth_grants (id) ON DELETE CASCADE,
+  CONSTRAINT oauth_requests_namespace_fkey FOREIGN KEY(namespace) REFERENCES namespaces (name) ON DELETE CASCADE
 )
     """,
     r"""
@@ -917,6 +943,7 @@ DO $$ BEGIN
     ALTER TABLE oauth_grants ENABLE ROW LEVEL SECURITY;
     ALTER TABLE oauth_requests ENABLE ROW LEVEL SECURITY;
     ALTER TABLE pairing_codes ENABLE ROW LEVEL SECURITY;
+    ALTER TABLE passkeys ENABLE ROW LEVEL SECURITY;
     ALTER TABLE person_notices ENABLE ROW LEVEL SECURITY;
     ALTER TABLE persons ENABLE ROW LEVEL SECURITY;
     ALTER TABLE server_keys ENABLE ROW LEVEL SECURITY;

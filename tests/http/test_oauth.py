@@ -111,6 +111,16 @@ async def test_a_token_of_the_issuer_leads_to_a_namespace_of_its_subject(
     assert rows == [{"content": "Mara's blood group is zero."}]
 
 
+async def test_an_address_that_the_issuer_has_not_verified_leads_to_nobodys_memories(issuer: FakeIssuer) -> None:
+    known = Issuer(Trust(issuer.url, RESOURCE, namespace_claim="email"))
+    address = "mara@example.org"
+    for unverified in (None, False, "true", 1):
+        assert await known.verify(signed(issuer, email=address, email_verified=unverified)) is None
+    bearer = await known.verify(signed(issuer, email=address, email_verified=True))
+    assert bearer is not None
+    assert bearer.namespace == "oauth:mara@example.org"
+
+
 @pytest.mark.parametrize(
     "claims",
     [

@@ -12,7 +12,7 @@ from signing_in import Program
 from helpers import database_of
 from machine import answered, pgengram
 from pgengram.settings import Settings
-from pgengram.store.clients.connections import Connections
+from pgengram.store.clients.sign_in_requests import open_pairing
 from pgengram.store.store import Store
 
 
@@ -26,7 +26,7 @@ async def test_a_connection_that_was_ended_since_the_backup_stays_ended(
         async def pair() -> str:
             store = Store(Settings(**url))
             try:
-                return await Connections(store).open_pairing("default", may_write=True)
+                return await open_pairing(store, "default", may_write=True)
             finally:
                 await store.close()
 

@@ -17,6 +17,7 @@ from pgengram.library import Pgengram
 from pgengram.local import session_hooks
 from pgengram.store.clients.asked import Asked
 from pgengram.store.clients.connections import Connections
+from pgengram.store.clients.sign_in_requests import SignInRequests, open_pairing
 from pgengram.store.connection.database import Role
 from pgengram.store.spaces import bindings, membership
 
@@ -162,14 +163,17 @@ async def test_a_program_works_in_a_space_as_one_of_its_people(team: Team) -> No
 
 async def test_a_program_that_signs_in_has_the_spaces_that_its_code_was_made_for(team: Team) -> None:
     store = team.home.store
-    connections = Connections(store)
-    code = await connections.open_pairing("ben", may_write=True, spaces={team.kitchen.id: "read"})
+    requests = SignInRequests(Connections(store))
+    code = await open_pairing(store, "ben", may_write=True, spaces={team.kitchen.id: "read"})
     asked = Asked(
         client_id="c", client_name="Phone", client_host="", redirect_uri="https://example.org/", redirect_host="example.org",
         challenge="", resource="https://memory.example.org/mcp", state=None, may_write=True,
     )  # fmt: skip
-    async with connections.login() as connection:
-        await connections.answering(connection, "a" * 32, asked)
-        assert await connections.allow(connection, "a" * 32, asked, code, may_write=True)
+    async with store.as_login() as connection:
+        await requests.answering(connection, "a" * 32, asked)
+        proof = await requests.proven_by_code(connection, "a" * 32, asked, code)
+        assert proof is not None
+        assert proof.spaces
+        await requests.allow(connection, "a" * 32, asked, proof.namespace, may_write=True, spaces=proof.spaces)
 
     assert team.database.as_login("SELECT spaces FROM oauth_grants") == [({str(team.kitchen.id): "read"},)]

@@ -67,6 +67,7 @@ PANELS: Final = {
         "citus": ("store.administration:machines", "Spread one store over several machines with Citus."),
         "pair": ("commands.access", "Print a code that lets a program sign in."),
         "connection": ("commands.access", "Show and end the connections of programs that signed in."),
+        "passkey": ("commands.access", "Show and remove the passkeys that confirm sign-ins."),
         "token": ("commands.access", "Manage tokens of clients that connect over HTTP."),
     },
 }

@@ -11,20 +11,29 @@ import re
 import secrets
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
 
 from starlette.responses import Response
 
-from pgengram.sign_in import clients, pages, seals
+from pgengram.errors import Conflict
+from pgengram.sign_in import clients, pages, passkeys, seals
 from pgengram.sign_in.clients import InvalidClient, OAuthClient
 from pgengram.sign_in.documents import ClientResolver
+from pgengram.sign_in.pages import SpaceChoice
+from pgengram.sign_in.passkeys import InvalidPasskey, PasskeyVerifier
 from pgengram.sign_in.requests import Asking, OAuthError, PageError, browser_name, cookie_value, form_of, parameters
 from pgengram.store.clients import connections
 from pgengram.store.clients.asked import Asked
-from pgengram.store.clients.connections import PAGE_LIFE, REQUEST_LIFE, Connections
+from pgengram.store.clients.connections import Connection, Connections
 from pgengram.store.clients.page_sign_ins import PAGE_CLIENT
+from pgengram.store.clients.proofs import Proof
+from pgengram.store.clients.sign_in_requests import PAGE_LIFE, REQUEST_LIFE, SignInRequests
 from pgengram.store.clients.token_secrets import hashed
+from pgengram.store.connection.database import Role
+from pgengram.store.spaces import membership, persons
+from pgengram.store.spaces.names import Right
 
 READ, WRITE, OFFLINE = "memory:read", "memory:write", "offline_access"
 AUTHORIZE: Final = "/oauth/authorize"
@@ -35,6 +44,24 @@ PAGE_COOKIE: Final = "__Host-pgengram-page"
 SECURE_ONLY: Final = "__Host-"  # not where the address is http, on this machine only
 SEALED_FOR: Final = "request"
 NAME_CHARACTERS: Final = 12  # of a request's id, in the name of its cookie
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a person says to a request, in the transaction in which it is heard.
+
+    browser: where they say it.
+    """
+
+    connection: Connection
+    id: str
+    asked: Asked
+    given: Mapping[str, str]
+    browser: str
+
+    def writes(self, proof: Proof) -> bool:
+        """Whether memories may be written, too: if it is asked for, proven and allowed."""
+        return proof.may_write and self.asked.may_write and self.given.get("may_write") == "yes"
 
 
 class Consents:
@@ -49,10 +76,13 @@ class Consents:
     def __init__(self, connections_: Connections, resolver: ClientResolver, resource: str) -> None:
         parts = urlsplit(resource)
         self._connections = connections_
+        self._requests = SignInRequests(connections_)
         self._resolver = resolver
         self._resource = resource
         self._issuer = f"{parts.scheme}://{parts.netloc}"
         self._is_local = parts.scheme == "http"
+        offered = passkeys.is_installed() and passkeys.can_have(self._issuer)
+        self._verifier = PasskeyVerifier(self._issuer) if offered else None
 
     # -- what is asked ---------------------------------------------------------------------------------------------
 
@@ -91,10 +121,16 @@ class Consents:
             SEALED_FOR,
             [id_, hashed(secret).hex(), until, asked.as_json()],
         )
-        await self._connections.show(asked)
-        response = pages.consent(asked, request, self._resource)
+        await self._requests.show(asked)
+        response = await self._asked_for_proof(asked, id_, request)
         self._set_cookie(response, COOKIE + id_[:NAME_CHARACTERS], secret, REQUEST_LIFE.total_seconds(), "strict")
         return response
+
+    async def _asked_for_proof(self, asked: Asked, id_: str, request: str, **problem: Any) -> Response:
+        to_sign = None
+        if self._verifier is not None:
+            to_sign = self._verifier.to_sign(await self._connections.key(passkeys.KEY), id_)
+        return pages.consent(asked, request, self._resource, to_sign=to_sign, **problem)
 
     async def _checked_client(self, given: Mapping[str, str]) -> tuple[OAuthClient, str]:
         """Return who asks, and an address of theirs; nobody is sent to any other.
@@ -142,24 +178,103 @@ class Consents:
         given = form_of(asking)
         request = given.get("request", "")
         id_, asked = await self._shown_before(request, asking.cookie)
-        is_page = asked.client_id == PAGE_CLIENT
-        async with self._connections.login() as connection:
-            left = await self._connections.answering(connection, id_, asked)
-            if not left:
-                raise PageError("This request is over, or was answered already.")
-            if given.get("decision") != "allow":
-                await self._connections.deny(connection, id_, asked)
-                return self._denied(asked)
-            allow = self._connections.allow_page if is_page else self._connections.allow
-            may_write = given.get("may_write") == "yes"
-            answer = await allow(connection, id_, asked, given.get("code", ""), may_write=may_write)
-        if answer is None and left == 1:
-            raise PageError("The code was wrong too often.")
-        if answer is None:
-            return pages.consent(asked, request, self._resource, wrong=True, left=left - 1)
-        if is_page:
-            return self._let_in(asked, answer)
-        return self._back(asked.redirect_uri, asked.state, 303, code=answer)
+        await self._connections.key(passkeys.KEY)  # before the transaction, as it is stored in one of its own
+        try:
+            async with self._connections.login() as connection:
+                return await self._answered(Answer(connection, id_, asked, given, browser_name(asking.user_agent)))
+        except Conflict as error:
+            raise PageError(f"{error.message} The code can’t be used.") from None
+
+    async def _answered(self, answer: Answer) -> Response:
+        answering = await self._requests.answering(answer.connection, answer.id, answer.asked)
+        if not answering.left:
+            raise PageError("This request is over, or was answered already.")
+        if answer.given.get("decision") != "allow":
+            await self._requests.deny(answer.connection, answer.id, answer.asked)
+            return self._denied(answer.asked)
+        if answering.proof is not None:
+            is_choice = answer.given.get("step") == "choose"
+            return await (self._chosen if is_choice else self._asked_to_choose)(answer, answering.proof)
+        proof = await self._proven(answer)
+        if proof is None:
+            return await self._asked_again(answer, answering.left - 1)
+        if not self._adds_passkey(answer, proof) and not await self._spaces(answer, proof):
+            return await self._given_what_is_allowed(answer, proof, {})
+        await self._requests.keep_proof(answer.connection, answer.id, proof)
+        return await self._asked_to_choose(answer, proof)
+
+    async def _proven(self, answer: Answer) -> Proof | None:
+        """Return what a code or a passkey is worth; None, and a try less, for a wrong one."""
+        connection, id_, asked = answer.connection, answer.id, answer.asked
+        signed = answer.given.get("passkey", "")
+        if not signed or self._verifier is None:
+            return await self._requests.proven_by_code(connection, id_, asked, answer.given.get("code", ""))
+        try:
+            return await self._verifier.proven(connection, await self._connections.key(passkeys.KEY), id_, signed)
+        except InvalidPasskey:
+            await self._requests.miss(connection, id_, asked)
+            return None
+
+    async def _asked_again(self, answer: Answer, left: int) -> Response:
+        wrong = "passkey" if answer.given.get("passkey") and self._verifier is not None else "code"
+        if not left:
+            return pages.refused(f"The {wrong} was wrong too often.")
+        return await self._asked_for_proof(answer.asked, answer.id, answer.given["request"], wrong=wrong, left=left)
+
+    # -- what of it the person allows ------------------------------------------------------------------------------
+
+    def _adds_passkey(self, answer: Answer, proof: Proof) -> bool:
+        return self._verifier is not None and proof.by == "code" and answer.given.get("add_passkey") == "yes"
+
+    async def _spaces(self, answer: Answer, proof: Proof) -> list[SpaceChoice]:
+        """Return the shared spaces that may be allowed: those that the person is in now, as far as the proof goes."""
+        if proof.person_id is None or answer.asked.client_id == PAGE_CLIENT:
+            return []
+        found = []
+        for space in await membership.spaces_of(answer.connection, proof.person_id):
+            most = "write" if proof.spaces is None else proof.spaces.get(space.id)
+            if most is not None:
+                can_write = answer.writes(proof) and most == "write" and space.role >= Role.WRITE
+                found.append(SpaceChoice(space.id, space.shown, space.members, "write" if can_write else "read"))
+        return found
+
+    async def _asked_to_choose(self, answer: Answer, proof: Proof, *, failed: bool = False) -> Response:
+        name = await persons.shown_name(answer.connection, proof.namespace)
+        to_add = None
+        if self._verifier is not None and self._adds_passkey(answer, proof):
+            to_add = self._verifier.to_add(await self._connections.key(passkeys.KEY), answer.id, name)
+        return pages.choices(
+            answer.asked,
+            answer.given["request"],
+            self._resource,
+            name=name,
+            writes=answer.writes(proof),
+            spaces=await self._spaces(answer, proof),
+            to_add=to_add,
+            failed=failed,
+        )
+
+    async def _chosen(self, answer: Answer, proof: Proof) -> Response:
+        made = answer.given.get("passkey", "")
+        if made and self._verifier is not None and self._adds_passkey(answer, proof):
+            key = await self._connections.key(passkeys.KEY)
+            try:
+                await self._verifier.keep(answer.connection, key, answer.id, made, proof, answer.browser)
+            except InvalidPasskey:
+                return await self._asked_to_choose(answer, proof, failed=True)
+        offered = await self._spaces(answer, proof)
+        return await self._given_what_is_allowed(
+            answer, proof, {one.id: one.right for one in offered if answer.given.get(f"space-{one.id}") == "yes"}
+        )
+
+    async def _given_what_is_allowed(self, answer: Answer, proof: Proof, spaces: Mapping[int, Right]) -> Response:
+        asked = answer.asked
+        value = await self._requests.allow(
+            answer.connection, answer.id, asked, proof.namespace, may_write=answer.writes(proof), spaces=spaces
+        )
+        if asked.client_id == PAGE_CLIENT:
+            return self._let_in(asked, value)
+        return self._back(asked.redirect_uri, asked.state, 303, code=value)
 
     async def _shown_before(self, request: str, cookies: str) -> tuple[str, Asked]:
         """Return the id of a request that this browser was shown, and what was asked for.

@@ -36,6 +36,7 @@ log = logging.getLogger(__name__)
 
 METADATA: Final = ("/.well-known/oauth-authorization-server", "/.well-known/openid-configuration")
 TOKEN, REVOKE, REGISTER, STYLE = (f"/oauth/{name}" for name in ("token", "revoke", "register", "style.css"))
+SCRIPT: Final = "/oauth/passkeys.js"
 FOR_PEOPLE: Final = (AUTHORIZE, OPEN_PAGE)
 MAX_BODY: Final = 65_536  # bytes
 VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
@@ -83,6 +84,7 @@ class AuthorizationServer:
             ("GET", AUTHORIZE): self.consents.ask,
             ("GET", OPEN_PAGE): self.consents.ask_for_page,
             ("GET", STYLE): self._style,
+            ("GET", SCRIPT): self._script,
             **{("POST", one): answer for one, answer in posts.items()},
         }
 
@@ -136,6 +138,9 @@ class AuthorizationServer:
     async def _style(self, _: Asking) -> Response:
         return pages.style()
 
+    async def _script(self, _: Asking) -> Response:
+        return pages.script()
+
     # -- tokens ----------------------------------------------------------------------------------------------------
 
     async def _token(self, asking: Asking) -> Response:
@@ -175,8 +180,8 @@ class AuthorizationServer:
         async with self._connections.login() as connection:
             row = await self._connections.code(connection, given.get("code", ""))
             if row is not None and row["code_used_at"] is not None:
-                await self._connections.end(connection, row["grant_id"])
-                await connections.note(connection, "code_used_again", row["asked"], grant_id=row["grant_id"])
+                await self._connections.end(connection, row["id"])
+                await connections.note(connection, "code_used_again", row["asked"], grant_id=row["id"])
                 row = None
             problem = _problem(row, given, client_id)
             if problem is None and row is not None:

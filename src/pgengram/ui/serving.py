@@ -93,6 +93,7 @@ class Pages(MemoryPages, NewsPages, OverviewPages, ReviewPages, SettingsPages, C
             ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),
             ("/tokens/revoke", self.revoke_token, post),
             ("/connections", self.connections, get), ("/connections/end", self.end_connection, post),
+            ("/passkeys/remove", self.end_passkey, post),
             ("/settings", self.settings, get), ("/settings/conversations", self.keep_conversations, post),
             ("/settings/backup", self.back_up, post), ("/more", self.more, get), ("/help", self.help, get),
             ("/help/{name}", self.guide, get), ("/conversations", self.conversations, get),

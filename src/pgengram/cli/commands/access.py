@@ -1,4 +1,4 @@
-"""`pgengram pair` and `pgengram connection`: programs that sign in over HTTP, let in and ended."""
+"""`pgengram pair`, `connection`, `passkey` and `token`: who comes in over HTTP, let in and ended."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
-from pgengram.errors import InvalidInput
+from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings, spaces_named
-from pgengram.store.clients import tokens
+from pgengram.sign_in.passkeys import EXTRA, is_installed
+from pgengram.store.clients import passkeys, tokens
 from pgengram.store.clients.connections import Connections
+from pgengram.store.clients.sign_in_requests import open_pairing
 from pgengram.store.clients.tokens import AccessToken
 from pgengram.store.spaces import membership, persons
-from pgengram.store.spaces.names import Right
+from pgengram.store.spaces.names import Right, checked_name, key
+from pgengram.store.spaces.persons import Person
 from pgengram.store.store import Store
 from pgengram.text.moments import ago
 
@@ -43,28 +46,55 @@ connection = Commands("Show and end the connections of programs that signed in."
 
 @command
 async def pair(
-    namespace: Annotated[str, typer.Option(help="Whose memories; by default PGENGRAM_NAMESPACE.")] = "",
+    person: Annotated[
+        str, typer.Option(help="For whom; somebody new becomes a person when they type the code.", show_default=False)
+    ] = "",
+    namespace: Annotated[
+        str, typer.Option(help="Whose memories; by default the person's, or PGENGRAM_NAMESPACE.")
+    ] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
     spaces: SpacesAllowed = None,
     as_json: AsJson = False,
 ) -> None:
     """Print a code that lets one program in, when you type it on the page that the program opened.
 
-    It is valid for ten minutes, once.
+    It is valid for ten minutes, once. Of the shared spaces, the page lets you leave some out.
 
     Example: `pgengram pair`
     """
     settings = Settings.from_environment()
     async with opened_store(settings) as store:
-        allowed = await _allowed(store, namespace or settings.namespace, spaces or [])
-        code = await Connections(store).open_pairing(
-            namespace or settings.namespace, may_write=not read_only, spaces=allowed
+        known, name = await _person(store, person, namespace)
+        whose = known.namespace if known else namespace or name or settings.namespace
+        allowed = await _allowed(store, whose, spaces) if spaces else None
+        code = await open_pairing(
+            store, whose, may_write=not read_only, spaces=allowed, person=None if known else name or None
         )
     if as_json:
-        print_json({"code": code, "namespace": namespace or settings.namespace, "read_only": read_only})
+        print_json({"code": code, "namespace": whose, "read_only": read_only, "person": known.name if known else name})
         return
     say(code)
+    if name and known is None:
+        print_note(f"{name} is nobody here yet: whoever types it becomes a person of that name.")
     print_note("Type it on the page that the program opened. It is valid for ten minutes, once.")
+
+
+async def _person(store: Store, name: str, namespace: str) -> tuple[Person | None, str]:
+    """Return the person of a name if there is one, and the name as it is kept.
+
+    Raises:
+        InvalidInput: the name is not allowed, or the person has another namespace than the one given.
+        Conflict: the namespace is another's.
+    """
+    if not name:
+        return None, ""
+    name = checked_name(name, "person")
+    known = next((one for one in await persons.listed(store) if key(one.name) == key(name)), None)
+    if known is not None and namespace not in ("", known.namespace):
+        raise InvalidInput(f"{known.name} has the namespace {known.namespace!r}.", "Leave --namespace out.")
+    if known is None and (other := await persons.of_namespace(store, namespace or name)):
+        raise Conflict(f"The namespace {other.namespace!r} is that of {other.name!r}.", "Choose another --namespace.")
+    return known, name
 
 
 @connection.command(name="list")
@@ -97,7 +127,7 @@ async def revoke_connections(
     ids: Annotated[
         list[str] | None, typer.Argument(metavar="ID…", help="As `pgengram connection list` shows them.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="End all connections.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="End all connections, and remove all passkeys.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt of --all.")] = False,
     as_json: AsJson = False,
 ) -> int:
@@ -110,10 +140,14 @@ async def revoke_connections(
     async with opened_store() as store:
         connections = Connections(store)
         wanted = ids or [row["id"] for row in await connections.listed() if row["revoked_at"] is None]
-        if every and not confirm(f"End {len(wanted)} connections?", yes=yes):
+        keys = [row["id"] for row in await passkeys.all_passkeys(connections)] if every else []
+        if every and not confirm(f"End {len(wanted)} connections and remove {len(keys)} passkeys?", yes=yes):
             return FAILED
         ended = await connections.revoke(wanted)
-    print_answer(f"{ended} ended.", {"ended": ended}, as_json=as_json)
+        for id_ in keys:
+            await passkeys.revoke_passkey(connections, id_)
+    message = f"{ended} ended, {len(keys)} passkeys removed." if keys else f"{ended} ended."
+    print_answer(message, {"ended": ended} | ({"passkeys_removed": len(keys)} if every else {}), as_json=as_json)
     return 0
 
 
@@ -143,6 +177,50 @@ async def log(
 
 def _connection_dict(row: dict[str, Any]) -> dict[str, Any]:
     return {name: value.isoformat() if isinstance(value, datetime) else value for name, value in row.items()}
+
+
+passkey = Commands("Show and remove the passkeys with which people confirm sign-ins.")
+
+
+@passkey.command(name="list")
+@command
+async def list_passkeys(as_json: AsJson = False) -> None:
+    """List the passkeys, and whose memories each opens.
+
+    A person adds one on the sign-in page, after typing a code of `pgengram pair`.
+
+    Example: `pgengram passkey list`
+    """
+    async with opened_store() as store:
+        rows = await passkeys.all_passkeys(Connections(store))
+    if as_json:
+        print_json([_connection_dict(row) for row in rows])
+        return
+    if not rows:
+        say("Nobody has added a passkey.")
+        if not is_installed():
+            print_note(f"Passkeys need an extra: pip install '{EXTRA}'")
+        return
+    table = plain_table("id", "added in", "server", "namespace", "may", "last used")
+    for row in rows:
+        may = "read and write" if row["may_write"] else "read"
+        used = ago(row["last_used_at"]) if row["last_used_at"] else "–"
+        table.add_row(row["id"], row["name"], row["rp_id"], row["namespace"], may, used)
+    screen.print(table)
+
+
+@passkey.command("remove")
+@command
+async def remove_passkey(
+    id: Annotated[str, typer.Argument(help="Its id from `pgengram passkey list`.")], as_json: AsJson = False
+) -> None:
+    """Remove a passkey permanently. Programs that it let in stay connected until you end them.
+
+    Example: `pgengram passkey remove 4f90712c36b507b2`
+    """
+    async with opened_store() as store:
+        name = await passkeys.revoke_passkey(Connections(store), id)
+    print_answer(f"The passkey of {name} is removed.", {"removed": id}, as_json=as_json)
 
 
 NAMED = ("id", "name", "namespace", "scope", "state")

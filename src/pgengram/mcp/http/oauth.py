@@ -28,6 +28,7 @@ ASK_AGAIN_S: Final = 30.0  # at the earliest, however many tokens name keys that
 FETCH_TIMEOUT_S: Final = 5.0
 MAX_DOCUMENT: Final = 2**20  # bytes of what an issuer publishes
 LEEWAY_S: Final = 30  # between the issuer's clock and ours
+EMAIL: Final = "email"  # a claim that is worth nothing unless the issuer has verified it
 LOOPBACK: Final = ("localhost", "127.0.0.1", "::1")
 MAX_NAMESPACE: Final = 128
 
@@ -110,6 +111,8 @@ class Issuer:
 
     def _bearer(self, claims: dict[str, Any]) -> Bearer | None:
         whose = _printable(claims.get(self.trust.namespace_claim))
+        if self.trust.namespace_claim == EMAIL and claims.get("email_verified") is not True:
+            whose = None  # anybody may write a stranger's address into an account
         if whose is None:
             log.info("a token was not accepted: no claim %s", self.trust.namespace_claim)
             return None

@@ -9,19 +9,17 @@ from __future__ import annotations
 
 import hmac
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from contextlib import AbstractAsyncContextManager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
-from psycopg.types.json import Jsonb
 
 from pgengram.errors import NotFound
-from pgengram.store.clients import page_sign_ins, token_secrets
-from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Scope, Tokens
+from pgengram.store.clients import token_secrets
+from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Tokens
 from pgengram.store.clients.token_secrets import hashed
-from pgengram.store.spaces.names import Right
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
@@ -29,17 +27,8 @@ if TYPE_CHECKING:
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
 
-REQUEST_LIFE: Final = timedelta(minutes=10)
-CODE_LIFE: Final = timedelta(seconds=60)
-PAIRING_LIFE: Final = timedelta(minutes=10)
 IDLE_LIFE: Final = timedelta(days=60)
-GRANT_LIFE: Final = timedelta(days=365)
-PAGE_LIFE: Final = timedelta(days=30)  # as long as a browser on the owner's machine
 REPLAY: Final = timedelta(seconds=120)  # within which an old refresh token gives the same new tokens again
-TRIES: Final = 5  # wrong pairing codes in one request
-TRIES_OF_A_CODE: Final = 15  # wrong ones, wherever they are typed, until a code that waits is worth nothing
-LETTERS: Final = "23456789ABCDEFGHJKMNPQRSTVWXYZ"
-CODE_LETTERS: Final = 8
 ACCESS_PREFIX: Final = "pga_"
 REFRESH_PREFIX: Final = "pgr_"
 EVENTS_KEPT: Final = timedelta(days=365)
@@ -51,11 +40,6 @@ KEY: Final = """
 INSERT INTO server_keys (purpose, secret) VALUES (%(purpose)s, %(secret)s) ON CONFLICT (purpose) DO NOTHING
 """
 FIND_KEY: Final = "SELECT secret FROM server_keys WHERE purpose = %(purpose)s"
-# Uses oauth_requests_pkey.
-ADD_REQUEST: Final = """
-INSERT INTO oauth_requests (id_hash, asked, expires_at) VALUES (%(id_hash)s, %(asked)s, now() + %(life)s)
-ON CONFLICT (id_hash) DO NOTHING
-"""
 # Those that were allowed stay for an hour, so that a code that is used again ends its connection.
 DROP_OLD: Final = """
 DELETE FROM oauth_requests WHERE id_hash IN (
@@ -64,49 +48,34 @@ DELETE FROM oauth_requests WHERE id_hash IN (
       SELECT expires_at FROM oauth_requests WHERE code_hash IS NULL ORDER BY expires_at DESC OFFSET %(most)s LIMIT 1)
   FOR UPDATE SKIP LOCKED)
 """
-FIND_REQUEST: Final = "SELECT tries, code_hash FROM oauth_requests WHERE id_hash = %(id_hash)s FOR UPDATE"
-COUNT_TRY: Final = "UPDATE oauth_requests SET tries = tries + 1 WHERE id_hash = %(id_hash)s"
-END_REQUEST: Final = "UPDATE oauth_requests SET tries = %(tries)s WHERE id_hash = %(id_hash)s"
-SET_CODE: Final = """
-UPDATE oauth_requests SET code_hash = %(code_hash)s, code_expires_at = now() + %(life)s, grant_id = %(grant_id)s
-WHERE id_hash = %(id_hash)s
-"""
-FIND_CODE: Final = """
-SELECT id_hash, asked, grant_id, code_used_at, code_expires_at > now() AS is_fresh FROM oauth_requests
-WHERE code_hash = %(code_hash)s FOR UPDATE
-"""
-USE_CODE: Final = "UPDATE oauth_requests SET code_used_at = now() WHERE id_hash = %(id_hash)s"
-OPEN_PAIRING: Final = """
-INSERT INTO pairing_codes (code_hash, namespace, may_write, spaces, expires_at)
-VALUES (%(code_hash)s, %(namespace)s, %(may_write)s, %(spaces)s, now() + %(life)s)
-"""
-CLOSE_PAIRINGS: Final = "DELETE FROM pairing_codes WHERE namespace = %(namespace)s OR expires_at < now()"
-USE_PAIRING: Final = """
-DELETE FROM pairing_codes WHERE code_hash = %(code_hash)s AND expires_at > now() AND tries < %(tries)s
-RETURNING namespace, may_write, spaces
-"""
-MISS_PAIRING: Final = "UPDATE pairing_codes SET tries = tries + 1"
-ADD_GRANT: Final = """
-INSERT INTO oauth_grants
-  (id, client_id, client_name, client_host, redirect_host, namespace, scope, resource, spaces, expires_at)
-VALUES (%(id)s, %(client_id)s, %(client_name)s, %(client_host)s, %(redirect_host)s, %(namespace)s, %(scope)s, %(resource)s,
-  %(spaces)s, now() + %(life)s)
-"""
+# Uses oauth_grants_pkey.
 FIND_GRANT: Final = """
 SELECT *, revoked_at IS NULL AND expires_at > now() AND coalesce(rotated_at, created_at) > now() - %(idle)s AS is_good,
   rotated_at > now() - %(replay)s AS may_replay
 FROM oauth_grants WHERE id = %(id)s FOR UPDATE
 """
-SET_GENERATION: Final = """
-UPDATE oauth_grants SET generation = %(generation)s, refresh_hash = %(refresh_hash)s, previous_hash = %(previous_hash)s, rotated_at = now()
-WHERE id = %(id)s
+# Uses oauth_requests_code_hash_key and oauth_grants_pkey.
+FIND_CODE: Final = """
+SELECT g.*, r.id_hash, r.asked, r.code_used_at, r.code_expires_at > now() AS is_fresh,
+  g.revoked_at IS NULL AND g.expires_at > now() AS is_good
+FROM oauth_requests r JOIN oauth_grants g ON g.id = r.grant_id WHERE r.code_hash = %(code_hash)s FOR UPDATE
 """
 ADD_ACCESS: Final = """
 INSERT INTO access_tokens (id, secret_hash, name, namespace, scope, expires_at, grant_id)
 VALUES (%(id)s, %(secret_hash)s, %(name)s, %(namespace)s, %(scope)s, now() + %(life)s, %(grant_id)s)
 ON CONFLICT (id) DO NOTHING
 """
-DROP_EXPIRED: Final = "DELETE FROM access_tokens WHERE grant_id = %(id)s AND expires_at < now()"
+# A generation of tokens, in place of the one before: for a code, which is used with that, or for a refresh token. Uses
+# access_tokens_of_grant, oauth_requests_pkey and oauth_grants_pkey.
+ISSUE: Final = f"""
+WITH dropped AS (DELETE FROM access_tokens WHERE grant_id = %(grant_id)s AND expires_at < now()),
+used AS (UPDATE oauth_requests SET code_used_at = now() WHERE id_hash = %(id_hash)s),
+replaced AS (
+  UPDATE oauth_grants SET generation = %(generation)s, refresh_hash = %(refresh_hash)s, previous_hash = %(previous_hash)s,
+    rotated_at = now()
+  WHERE id = %(grant_id)s)
+{ADD_ACCESS}
+"""
 REVOKE_ACCESS: Final = "UPDATE access_tokens SET revoked_at = now() WHERE grant_id = %(id)s AND revoked_at IS NULL"
 REVOKE_GRANT: Final = """
 UPDATE oauth_grants SET revoked_at = now() WHERE id = %(id)s AND revoked_at IS NULL
@@ -140,13 +109,9 @@ WHERE %(namespace)s::text IS NULL OR namespace = %(namespace)s ORDER BY id DESC 
 
 Event = Literal[
     "pairing_opened", "consent_shown", "consent_given", "consent_denied", "wrong_code", "token_issued", "token_refreshed",
-    "code_used_again", "refresh_used_again", "revoked", "client_refused",
+    "code_used_again", "refresh_used_again", "revoked", "client_refused", "passkey_added", "passkey_removed",
+    "wrong_passkey", "person_added",
 ]  # fmt: skip
-
-
-def plain_code(typed: str) -> str:
-    """Return a pairing code as it is hashed, however it was typed."""
-    return "".join(typed.upper().split()).replace("-", "")
 
 
 class Connections:
@@ -173,90 +138,6 @@ class Connections:
             self._keys[purpose] = bytes(row["secret"]) if row else b""
         return self._keys[purpose]
 
-    # -- pairing: a person at the machine says yes -----------------------------------------------------------------
-
-    async def open_pairing(self, namespace: str, *, may_write: bool, spaces: Mapping[int, Right] | None = None) -> str:
-        """Return a code that allows one program into a namespace and the `spaces` named, by their keys; it is typed once
-        within ten minutes, and an older one ends.
-        """
-        await self._store.open()
-        await self._store.database.namespace_id(namespace)
-        code = "".join(secrets.choice(LETTERS) for _ in range(CODE_LETTERS))
-        async with self.login() as connection:
-            await connection.execute(CLOSE_PAIRINGS, {"namespace": namespace})
-            given = {"code_hash": hashed(code), "namespace": namespace, "may_write": may_write, "life": PAIRING_LIFE}
-            given["spaces"] = Jsonb(dict(spaces or {}))
-            await connection.execute(OPEN_PAIRING, given)
-            await note(connection, "pairing_opened", namespace=namespace)
-        return f"{code[:4]}-{code[4:]}"
-
-    # -- a request, from the page to its code ----------------------------------------------------------------------
-
-    async def show(self, asked: Asked) -> None:
-        """Note that a person is asked. Nothing else is kept of a request until somebody answers it, so strangers can't
-        use up room for those of the owner.
-        """
-        async with self.login() as connection:
-            await note(connection, "consent_shown", asked)
-
-    async def answering(self, connection: Connection, id_: str, asked: Asked) -> int:
-        """Lock a request that is being answered, and return how many tries are left; none once it has been answered."""
-        given = {"id_hash": hashed(id_), "asked": Jsonb(asked.as_json()), "life": REQUEST_LIFE}
-        await connection.execute(ADD_REQUEST, given)
-        row = await (await connection.execute(FIND_REQUEST, {"id_hash": hashed(id_)})).fetchone()
-        return 0 if row is None or row["code_hash"] is not None else max(0, TRIES - int(row["tries"]))
-
-    async def deny(self, connection: Connection, id_: str, asked: Asked) -> None:
-        """End a request that a person refused."""
-        await connection.execute(END_REQUEST, {"id_hash": hashed(id_), "tries": TRIES})
-        await note(connection, "consent_denied", asked)
-
-    async def allow(self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool) -> str | None:
-        """Return the authorization code of a request whose pairing code is right; a wrong one is counted, and gives None."""
-        grant_id = await self._granted(connection, id_, asked, code, may_write=may_write, life=GRANT_LIFE)
-        if grant_id is None:
-            return None
-        answer = secrets.token_urlsafe(32)
-        given = {"id_hash": hashed(id_), "code_hash": hashed(answer), "life": CODE_LIFE, "grant_id": grant_id}
-        await connection.execute(SET_CODE, given)
-        return answer
-
-    async def allow_page(
-        self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool
-    ) -> str | None:
-        """Return what the cookie of a browser holds that may show the page; None for a wrong pairing code."""
-        grant_id = await self._granted(connection, id_, asked, code, may_write=may_write, life=PAGE_LIFE)
-        if grant_id is None:
-            return None
-        await connection.execute(END_REQUEST, {"id_hash": hashed(id_), "tries": TRIES})
-        return await page_sign_ins.begin(connection, grant_id)
-
-    async def _granted(
-        self, connection: Connection, id_: str, asked: Asked, code: str, *, may_write: bool, life: timedelta
-    ) -> str | None:
-        """Return the id of a new grant for a right pairing code; count a wrong one."""
-        given = {"code_hash": hashed(plain_code(code)), "tries": TRIES_OF_A_CODE}
-        paired = await (await connection.execute(USE_PAIRING, given)).fetchone()
-        if paired is None:
-            await connection.execute(COUNT_TRY, {"id_hash": hashed(id_)})
-            await connection.execute(MISS_PAIRING)
-            await note(connection, "wrong_code", asked)
-            return None
-        scope: Scope = "read-write" if paired["may_write"] and may_write and asked.may_write else "read-only"
-        grant = {
-            "id": secrets.token_hex(8), "client_id": asked.client_id, "client_name": asked.client_name,
-            "client_host": asked.client_host, "redirect_host": asked.redirect_host, "namespace": paired["namespace"],
-            "scope": scope, "resource": asked.resource, "life": life, "spaces": Jsonb(paired["spaces"]),
-        }  # fmt: skip
-        await connection.execute(ADD_GRANT, grant)
-        await note(connection, "consent_given", asked, namespace=paired["namespace"], scope=scope, grant_id=grant["id"])
-        return str(grant["id"])
-
-    async def code(self, connection: Connection, code: str) -> Row | None:
-        """Lock an authorization code, and return its row: `asked`, `grant_id`, `code_used_at` and `is_fresh`."""
-        row = await (await connection.execute(FIND_CODE, {"code_hash": hashed(code)})).fetchone()
-        return None if row is None else {**row, "asked": Asked(**row["asked"])}
-
     # -- tokens ----------------------------------------------------------------------------------------------------
 
     async def knows(self, client_id: str) -> bool:
@@ -265,15 +146,20 @@ class Connections:
             row = await (await connection.execute(KNOWS, {"id": client_id})).fetchone()
         return bool(row and row["is_known"])
 
+    async def code(self, connection: Connection, code: str) -> Row | None:
+        """Lock an authorization code and its grant; return the grant's row, with `asked`, `code_used_at` and `is_fresh`
+        of the code.
+        """
+        row = await (await connection.execute(FIND_CODE, {"code_hash": hashed(code)})).fetchone()
+        return None if row is None else {**row, "asked": Asked(**row["asked"])}
+
     async def first_tokens(self, connection: Connection, row: Row) -> Tokens | None:
         """Use a code that is good, and return its grant's first tokens; None if the grant has ended since."""
-        await connection.execute(USE_CODE, {"id_hash": row["id_hash"]})
-        grant = await self._grant(connection, row["grant_id"])
-        if grant is None or not grant["is_good"]:
+        if not row["is_good"]:
             return None
-        await note(connection, "token_issued", row["asked"], **_about(grant))
-        secret = token_secrets.with_seal(await self.key("tokens"), grant["id"], secrets.token_urlsafe(32))
-        return await self._issue(connection, grant, 1, secret, None)
+        await note(connection, "token_issued", row["asked"], **_about(row))
+        secret = token_secrets.with_seal(await self.key("tokens"), row["id"], secrets.token_urlsafe(32))
+        return await self._issue(connection, row, 1, secret)
 
     async def refreshed(self, connection: Connection, token: str, client_id: str) -> Tokens | None:
         """Return the next tokens for a refresh token, the same ones within two minutes; None if it is worth nothing.
@@ -288,10 +174,12 @@ class Connections:
         if _same(grant["refresh_hash"], digest):
             await note(connection, "token_refreshed", **_about(grant))
             following = token_secrets.following(key, grant["id"], number + 1, secret)
-            return await self._issue(connection, grant, number + 1, following, digest)
+            return await self._issue(connection, grant, number + 1, following, previous_hash=digest)
         if _same(grant["previous_hash"], digest) and grant["may_replay"]:
             following = token_secrets.following(key, grant["id"], number, secret)
-            return await self._tokens(connection, grant, number, following)
+            tokens, access = await self._tokens(grant, number, following)
+            await connection.execute(ADD_ACCESS, access)
+            return tokens
         if token_secrets.was_given(key, grant["id"], secret):
             await note(connection, "refresh_used_again", **_about(grant))
             await self.end(connection, grant["id"])
@@ -302,22 +190,22 @@ class Connections:
         return await (await connection.execute(FIND_GRANT, given)).fetchone()
 
     async def _issue(
-        self, connection: Connection, grant: Row, number: int, secret: str, previous: bytes | None
+        self, connection: Connection, grant: Row, number: int, secret: str, previous_hash: bytes | None = None
     ) -> Tokens:
-        await connection.execute(DROP_EXPIRED, {"id": grant["id"]})
-        given = {"id": grant["id"], "generation": number, "refresh_hash": hashed(secret), "previous_hash": previous}
-        await connection.execute(SET_GENERATION, given)
-        return await self._tokens(connection, grant, number, secret)
+        tokens, access = await self._tokens(grant, number, secret)
+        given = {"generation": number, "refresh_hash": hashed(secret), "previous_hash": previous_hash}
+        await connection.execute(ISSUE, {**access, **given, "id_hash": grant.get("id_hash")})
+        return tokens
 
-    async def _tokens(self, connection: Connection, grant: Row, number: int, secret: str) -> Tokens:
-        """Return the tokens of a generation, the same each time."""
+    async def _tokens(self, grant: Row, number: int, secret: str) -> tuple[Tokens, dict[str, Any]]:
+        """Return the tokens of a generation, the same each time, and what is kept of the one for access."""
         id_, access = token_secrets.access_token(await self.key("tokens"), grant["id"], number, secret)
-        given = {
+        kept = {
             "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64], "namespace": grant["namespace"],
             "scope": grant["scope"], "life": ACCESS_LIFE, "grant_id": grant["id"],
         }  # fmt: skip
-        await connection.execute(ADD_ACCESS, given)
-        return Tokens(f"{ACCESS_PREFIX}{id_}_{access}", f"{REFRESH_PREFIX}{grant['id']}_{secret}", grant["scope"])
+        refresh = f"{REFRESH_PREFIX}{grant['id']}_{secret}"
+        return Tokens(f"{ACCESS_PREFIX}{id_}_{access}", refresh, grant["scope"]), kept
 
     # -- ending ----------------------------------------------------------------------------------------------------
 

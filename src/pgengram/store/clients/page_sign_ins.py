@@ -9,12 +9,9 @@ from __future__ import annotations
 import contextlib
 import hmac
 import re
-import secrets
 from dataclasses import dataclass
 from datetime import timedelta
-from typing import TYPE_CHECKING, Any, Final
-
-import psycopg
+from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import DatabaseFailed
 from pgengram.store.clients.token_secrets import hashed
@@ -28,8 +25,6 @@ SHAPE: Final = re.compile(r"([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
 USE_NOTED_AFTER: Final = timedelta(hours=1)
 NOBODY: Final = bytes(32)  # the hash that an unknown id is compared with; no secret is known that has it
 
-# Uses oauth_grants_pkey.
-BEGIN: Final = "UPDATE oauth_grants SET refresh_hash = %(hash)s, rotated_at = now() WHERE id = %(id)s"
 # Uses oauth_grants_pkey.
 FIND: Final = """
 SELECT id, namespace, scope, resource, refresh_hash, rotated_at < now() - %(stale)s AS is_stale FROM oauth_grants
@@ -46,13 +41,6 @@ class PageSignIn:
     id: str
     namespace: str
     may_write: bool
-
-
-async def begin(connection: psycopg.AsyncConnection[dict[str, Any]], grant_id: str) -> str:
-    """Give a grant its secret, and return what the cookie holds."""
-    secret = secrets.token_urlsafe(32)
-    await connection.execute(BEGIN, {"id": grant_id, "hash": hashed(secret)})
-    return f"{grant_id}_{secret}"
 
 
 async def sign_in_of(store: Store, cookie: str, resource: str) -> PageSignIn | None:

@@ -214,14 +214,16 @@ SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.former_nam
 WHERE new.memory_id IS NULL OR EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
 """
 SEEING_ALL: Final = "SELECT set_config('pgengram.maintenance', 'on', true)"  # as the tables' owner
-# With the tokens, the connections that would be given new ones.
+# With the tokens, the connections that would be given new ones, and the passkeys that would open more.
 REVOKED: Final = """
 SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL
 UNION ALL SELECT revoked_at, id FROM oauth_grants WHERE revoked_at IS NOT NULL
+UNION ALL SELECT removed_at, id FROM passkeys WHERE removed_at IS NOT NULL
 """
 REVOKE: Final = (
     "UPDATE access_tokens SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL",
     "UPDATE oauth_grants SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL",
+    "UPDATE passkeys SET removed_at = %s, credential = NULL WHERE id = %s AND removed_at IS NULL",
 )
 
 

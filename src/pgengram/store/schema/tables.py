@@ -199,6 +199,8 @@ oauth_requests = Table(
     _moment("code_expires_at"),
     _moment("code_used_at"),
     Column("grant_id", Text, ForeignKey("oauth_grants.id", ondelete="CASCADE")),
+    Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE")),
+    Column("allowed", JSONB),
     UniqueConstraint("code_hash"),
 )
 # What a person at the machine types to let a program in.
@@ -208,10 +210,30 @@ pairing_codes = Table(
     Column("code_hash", LargeBinary, primary_key=True),
     Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE"), nullable=False),
     Column("may_write", Boolean, nullable=False),
-    Column("spaces", JSONB, nullable=False, server_default=text("'{}'::jsonb")),
+    Column("spaces", JSONB),
     Column("tries", Integer, nullable=False, server_default=text("0")),
     _moment("expires_at", nullable=False),
+    Column("person", Text),
 )
+# What a device confirms with instead of such a code, until somebody removes it; then the key is forgotten.
+passkeys = Table(
+    "passkeys",
+    metadata,
+    Column("id", Text, primary_key=True),
+    Column("credential_id", LargeBinary, nullable=False),
+    Column("credential", LargeBinary),
+    Column("sign_count", BigInteger, nullable=False),
+    Column("rp_id", Text, nullable=False),
+    Column("name", Text, nullable=False),
+    Column("namespace", Text, ForeignKey("namespaces.name", ondelete="CASCADE"), nullable=False),
+    Column("may_write", Boolean, nullable=False),
+    Column("spaces", JSONB),
+    _moment("created_at", nullable=False, server_default=func.now()),
+    _moment("last_used_at"),
+    _moment("removed_at"),
+    UniqueConstraint("credential_id"),
+)
+Index("passkeys_of_namespace", passkeys.c.namespace)
 server_keys = Table(
     "server_keys",
     metadata,
@@ -800,7 +822,7 @@ LOOKUPS: Final = (decay_classes, embedding_models)
 VIEWS: Final = ("memories_now",)
 OTHERS: Final = (
     access_events, access_tokens, client_rates, deletion_log, namespaces, oauth_grants, oauth_requests, pairing_codes,
-    person_notices, persons, server_keys, space_members, spaces,
+    passkeys, person_notices, persons, server_keys, space_members, spaces,
 )  # fmt: skip # the login's alone
 
 TERMS_FUNCTION: Final = """

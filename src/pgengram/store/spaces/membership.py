@@ -147,7 +147,15 @@ async def listed(store: Store) -> list[dict[str, Any]]:
 
 async def of_person(store: Store, person: Person) -> list[Space]:
     """Return the spaces that somebody is in."""
-    rows = await store.login_rows(OF_PERSON, {"person_id": person.id})
+    return _as_spaces(await store.login_rows(OF_PERSON, {"person_id": person.id}))
+
+
+async def spaces_of(connection: Connection, person_id: int) -> list[Space]:
+    """Return the spaces that somebody is in, in the login's transaction."""
+    return _as_spaces(await _all(connection, OF_PERSON, person_id=person_id))
+
+
+def _as_spaces(rows: Iterable[dict[str, Any]]) -> list[Space]:
     by_space = {id_: [*its] for id_, its in groupby(rows, key=itemgetter("space_id"))}
     shown = told_apart({id_: its[0]["space"] for id_, its in by_space.items()})
     return [

@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
     from pgengram.store.store import Store
 
+    Connection = psycopg.AsyncConnection[dict[str, Any]]
+
 # Uses namespaces_name_key and persons_personal_id_key.
 OF_NAMESPACE: Final = """
 SELECT p.id, p.name, n.name AS namespace, p.created_at FROM persons p JOIN namespaces n ON n.id = p.personal_id
@@ -62,14 +64,24 @@ async def add(store: Store, name: str, namespace: str = "") -> Person:
     await store.open()
     personal_id = await store.database.namespace_id(namespace or name)
     async with store.as_login() as connection:
-        await connection.execute(LOCK)
-        for known in await _listed(connection):
-            if key(known.name) == key(name):
-                raise Conflict(f"There is a person called {known.name!r} already.", "Choose another name.")
-            if known.namespace == (namespace or name):
-                raise Conflict(f"The namespace {known.namespace!r} is that of {known.name!r}.", "Choose another one.")
-        await connection.execute(ADD, {"name": name, "personal_id": personal_id})
+        await put_person(connection, name, namespace or name, personal_id)
     return await named(store, name)
+
+
+async def put_person(connection: Connection, name: str, namespace: str, personal_id: int) -> int:
+    """Add a person to whom a namespace belongs from now on, in the login's transaction, and return their key.
+
+    Raises:
+        Conflict: there is such a person, or the namespace is another's.
+    """
+    await connection.execute(LOCK)
+    for known in await _listed(connection):
+        if key(known.name) == key(name):
+            raise Conflict(f"There is a person called {known.name!r} already.", "Choose another name.")
+        if known.namespace == namespace:
+            raise Conflict(f"The namespace {known.namespace!r} is that of {known.name!r}.", "Choose another one.")
+    row = await (await connection.execute(ADD, {"name": name, "personal_id": personal_id})).fetchone()
+    return 0 if row is None else int(row["id"])
 
 
 async def listed(store: Store) -> list[Person]:
@@ -79,7 +91,7 @@ async def listed(store: Store) -> list[Person]:
         return await _listed(connection)
 
 
-async def _listed(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[Person]:
+async def _listed(connection: Connection) -> list[Person]:
     return [Person(**row) for row in await (await connection.execute(LIST)).fetchall() if row["namespace"] is not None]
 
 
@@ -99,6 +111,12 @@ async def of_namespace(store: Store, namespace: str) -> Person | None:
     """Return whose namespace that is; None where nobody was added for it."""
     row = await store.one(OF_NAMESPACE, {"namespace": namespace})
     return None if row is None else Person(**row)
+
+
+async def shown_name(connection: Connection, namespace: str) -> str:
+    """Return what the person of a namespace is called, or its own name, in the login's transaction."""
+    row = await (await connection.execute(OF_NAMESPACE, {"namespace": namespace})).fetchone()
+    return namespace if row is None else str(row["name"])
 
 
 async def expect_of_namespace(store: Store, namespace: str) -> Person:

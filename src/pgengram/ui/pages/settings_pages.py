@@ -172,6 +172,7 @@ class SettingsPages(PageApplication):
             "connections.html",
             here="/connections",
             connections=await programs.all(),
+            passkeys=await programs.passkeys(),
             log=await programs.log(),
             own=own.id if own else "",
         )
@@ -180,6 +181,11 @@ class SettingsPages(PageApplication):
         """End a connection."""
         fields = await self.session_guard.form(request)
         return self._then("/connections", await self.views.programs.end(fields.get("id", "")))
+
+    async def end_passkey(self, request: Request) -> Response:
+        """Remove a passkey."""
+        fields = await self.session_guard.form(request)
+        return self._then("/connections", await self.views.programs.end_passkey(fields.get("id", "")))
 
     async def show_sign_ins(self, request: Request) -> Response:
         """Show the browsers that are signed in."""

@@ -6,6 +6,7 @@ from typing import Final
 
 from pgengram.errors import NotFound
 from pgengram.service.manager import MemoryManager
+from pgengram.store.clients import passkeys
 from pgengram.store.clients.connections import Connections
 from pgengram.store.connection.database import Row
 
@@ -34,6 +35,18 @@ class Programs:
             }
             for row in reversed(rows)
         ]
+
+    async def passkeys(self) -> list[Row]:
+        """Return the passkeys that confirm sign-ins to the namespace."""
+        return await passkeys.all_passkeys(self._connections, self._namespace)
+
+    async def end_passkey(self, id_: str) -> str:
+        """Remove a passkey, and return what was done.
+
+        Raises:
+            NotFound: this namespace has none with this id.
+        """
+        return f"The passkey of {await passkeys.revoke_passkey(self._connections, id_, self._namespace)} is removed."
 
     async def log(self) -> list[Row]:
         """Return what happened to them lately, the latest first."""
