@@ -226,8 +226,8 @@ LOOKED_AT: Final = 5_000  # of the newest memories, whose texts are read for dat
 MOST: Final = 50
 NEIGHBOURS: Final = 5  # of each memory that are told
 
-# Those that happen or end in a time, or whose text or the times kept beside it have one of its days. Uses memories_by_time
-# and memories_pkey.
+# Those that happen or end in a time, or whose text or the times kept beside it have one of its days. Uses
+# memories_by_time and memories_pkey.
 SOON: Final = f"""
 WITH soon AS MATERIALIZED (SELECT id FROM (
   SELECT m.id, m.content, m.metadata ->> 'times' AS times, m.occurred_at, m.expires_at FROM memories m

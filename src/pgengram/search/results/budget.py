@@ -133,7 +133,8 @@ def recalled_line(hit: Hit, day: date | None = None) -> str:
     }
     notes = "".join(f"; {what} {', '.join(map(short, ids))}" for what, ids in beside.items() if ids)
     due = f"{day}: " if day else ""
-    return f"- {due}{one_line(hit.content)} (stated {stated_text(told, exactly=bool(hit.conflicts_with))}{when}{one_line(source)}{sure}; {short(hit.id)}{notes})"
+    at = stated_text(told, exactly=bool(hit.conflicts_with))
+    return f"- {due}{one_line(hit.content)} (stated {at}{when}{one_line(source)}{sure}; {short(hit.id)}{notes})"
 
 
 REACH: Final = 50  # hits of each question, so that the first pages are cut from one and the same ranking

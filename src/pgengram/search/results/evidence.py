@@ -114,19 +114,24 @@ def add_probabilities(asked: Asked, hits: Sequence[Hit], field: Field) -> tuple[
     answered = 1.0 if matches[0].is_named else probability(way, signals(asked, hits, field))
     if last_ahead := _last_ahead(asked, hits):
         answered = max(answered, WEAK)
-    evidence = level(answered)
-    for place, match in enumerate(matches):
+    for match in matches:
         own = match.fit if match.stands_for is None else match.stands_for
         match.score = answered * answer_share(way, own, field)
-        match.unlikely = place >= max(last_ahead, 1) and (evidence == "none" or match.score < UNLIKELY)
-    least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
-    for place, match in enumerate(matches):
-        match.recalled = evidence != "none" and (match.score >= least or place < last_ahead)
+    evidence = level(answered)
+    _mark(matches, answered, evidence, last_ahead)
     if _is_long_talk(matches[:JUDGED]) and not matches[0].is_named:
         for match in matches:
             match.unlikely = False
         return None, None
     return answered, evidence
+
+
+def _mark(matches: Sequence[Match], answered: float, evidence: Evidence, last_ahead: int) -> None:
+    """Note of each match whether it is unlikely to answer, and worth its room in a recalled text."""
+    least = max(match.score for match in matches) * (RECALLED if answered >= EVEN else 1)
+    for place, match in enumerate(matches):
+        match.unlikely = place >= max(last_ahead, 1) and (evidence == "none" or match.score < UNLIKELY)
+        match.recalled = evidence != "none" and (match.score >= least or place < last_ahead)
 
 
 def _last_ahead(asked: Asked, hits: Sequence[Hit]) -> int:

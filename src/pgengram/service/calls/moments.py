@@ -28,7 +28,8 @@ _SECONDS_OF_LETTER: Final = {
 }
 _NEXT: Final = re.compile(rf"next (?P<what>week|month|year|{'|'.join(WEEKDAYS)})")
 _CLOCK: Final = re.compile(
-    r"(?P<day>.+?),? (?P<at>at |um |a las |à |alle )?(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d\d))? ?(?P<half>[ap]m)?(?: ?(?:uhr|h))?",
+    r"(?P<day>.+?),? (?P<at>at |um |a las |à |alle )?(?P<hour>\d{1,2})(?:[:.h](?P<minute>\d\d))? ?"
+    r"(?P<half>[ap]m)?(?: ?(?:uhr|h))?",
     re.ASCII,
 )
 _COUNTS: Final = {"a": 1, "an": 1, "one": 1, "two": 2, "three": 3}
