@@ -83,12 +83,12 @@ def concerns(core: Core, hit: Hit, *, user: str | None = None, project: str | No
 
     Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
     """
-    if user and hit.user and has_name(hit.content, user):
-        user = None
-    asked = {"user": None if user is None else [user], "project": None if project is None else [project]}
+    named = bool(user and has_name(hit.content, user))
+    asked = {"user": None if user is None or named else [user], "project": None if project is None else [project]}
     if project:
         asked["project"] = core.projects.names().all_of(project)
-    return all(
-        names is None or (own := getattr(hit, what)) is None or any(alike(name, [own]) for name in names)
-        for what, names in asked.items()
-    )
+    return all(_is_of(names, getattr(hit, what)) for what, names in asked.items())
+
+
+def _is_of(names: Sequence[str] | None, own: str | None) -> bool:
+    return names is None or own is None or any(alike(name, [own]) for name in names)

@@ -64,12 +64,18 @@ def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
         if getattr(hit, name) is not None:
             yield getattr(hit, name).astimezone(UTC)
     yield from days_kept(hit.metadata)
-    if len(hit.content) > LONGEST:
-        return
+    if len(hit.content) <= LONGEST:
+        yield from _days_told(hit, now, soon)
+
+
+def _days_told(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
+    """Yield the days on which something happens as the text tells it: not those since when it is so, nor that on which
+    it was said.
+    """
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
     for one in times(hit.content, now):
         if one.period.end == LAST_MOMENT or one.period.start.date() == hit.created_at.date():
-            continue  # "since" is no day on which anything happens, and the day of the statement stands there as such
+            continue
         absolute = one.period.sure and str(one.period) in later  # what counts from now is kept in a field
         if absolute or not one.period.sure:
             yield from _days_meant(hit, one, soon)

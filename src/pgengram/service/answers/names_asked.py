@@ -141,17 +141,15 @@ def keep_needed(question: Question, hits: Sequence[Hit]) -> None:
     """Don't call unlikely what limits a person whom a question names: who cooks for them has to know, though nothing in
     "Paul is allergic to hazelnuts" says so.
     """
-    doubted = [hit.match for hit in hits if hit.match is not None and hit.match.unlikely and _limits(hit)]
-    if not doubted or len(question.query) > LONGEST:
-        return
-    names = _names(question.query, None)
-    for hit in hits:
-        if hit.match in doubted and any(_is_about(hit, name) for name in names):
+    names = _names(question.query, None) if len(question.query) <= LONGEST else []
+    for hit in hits if names else ():
+        if hit.match is not None and hit.match.unlikely and _limits_any(hit, names):
             hit.match.unlikely = False
 
 
-def _limits(hit: Hit) -> bool:
-    return not _limiting().isdisjoint(map(beginning, words(folded(hit.content))))
+def _limits_any(hit: Hit, names: Sequence[str]) -> bool:
+    limits = not _limiting().isdisjoint(map(beginning, words(folded(hit.content))))
+    return limits and any(_is_about(hit, name) for name in names)
 
 
 @cache

@@ -312,11 +312,11 @@ class Coercion:
             raise InvalidInput(f"{name}: {error.message}", error.hint) from None
         if moment is None:  # pydantic would take a small number for a moment in 1970
             return "no moment" if isinstance(value, (int, float)) or value.strip().isdigit() else value
-        if exact:
-            return value
-        meant = f.as_utc(moment)
-        a_day = meant == f"{value}T00:00:00Z"  # which is what was given
-        return meant if a_day else self._changed(name, value, meant, coerced)
+        return value if exact else self._read_as(name, value, f.as_utc(moment), coerced)
+
+    def _read_as(self, name: str, value: Any, meant: str | None, coerced: dict[str, str]) -> Any:
+        """Return a moment as it was read, and tell it unless it is the day that was given."""
+        return meant if meant == f"{value}T00:00:00Z" else self._changed(name, value, meant, coerced)
 
     @staticmethod
     def _changed(name: str, given: Any, meant: Any, coerced: dict[str, str]) -> Any:

@@ -143,10 +143,14 @@ def _at_clock(low: str, now: datetime, *, ahead: bool) -> datetime | None:
     first, last = (_moment_of_text(clock["day"], now, end=end, ahead=ahead) for end in (False, True))
     if first is None or last is None or last - first != _DAY - _INSTANT:
         return None
+    return datetime.combine(first.date(), _time_of(clock)).astimezone()
+
+
+def _time_of(clock: re.Match[str]) -> time:
     hour = int(clock["hour"])
     if clock["half"]:
         hour = hour % 12 + 12 * (clock["half"] == "pm")
-    return datetime.combine(first.date(), time(hour, int(clock["minute"] or 0))).astimezone()
+    return time(hour, int(clock["minute"] or 0))
 
 
 def _of_date(text: str, now: datetime, *, end: bool, ahead: bool) -> datetime | None:
