@@ -8,6 +8,7 @@ Statements that only a test sends, and that Citus cannot run, skip their test in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 from typing import Final
 
 import pytest
@@ -26,7 +27,14 @@ NOT_THERE: Final[dict[str, dict[str, tuple[str, ...]]]] = {
         ),
         "a backup in one file is refused, as tests/cluster shows": (
             "tests/faults/test_backup.py",
+            "tests/faults/test_recovery_on_ones_own_server.py",
             "tests/faults/test_restoring_the_erased.py",
+        ),
+        "a store on a cluster is not synchronised": tuple(
+            f"tests/sync/{path.name}" for path in sorted((Path(__file__).parent / "sync").glob("test_*.py"))
+        ),
+        "settings are made by hand, which reach no worker; tests/cluster has the same": (
+            "tests/spaces/test_rules_of_spaces.py::test_the_database_itself_lets_a_guest_change_nothing_and_a_writer_remove_only_their_own",
         ),
         "a writer waits for a minute, as a shard may be on its way to another machine": (
             "tests/hostile/test_exhaustion.py::test_a_lock_that_somebody_else_holds_is_not_waited_for_for_ever",

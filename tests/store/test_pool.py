@@ -52,7 +52,7 @@ async def test_a_connection_that_the_server_ended_while_it_lay_in_the_pool_costs
         async with made.as_login() as connection:
             pid = connection.info.backend_pid
         with psycopg.connect(database.url) as other:
-            other.execute("SELECT pg_terminate_backend(%s, 60000)", [pid])
+            other.execute("SELECT pg_terminate_backend(%s::integer, 60000)", [pid])
 
         assert await made.one("SELECT 1 AS number") == {"number": 1}
     finally:

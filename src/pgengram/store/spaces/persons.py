@@ -31,7 +31,8 @@ LOCK: Final = "LOCK TABLE persons IN SHARE ROW EXCLUSIVE MODE"
 # No name stays in any column. Uses persons_pkey, and no index where somebody may have acted anywhere.
 FORGET: Final = (
     "UPDATE persons SET name = NULL, personal_id = NULL WHERE id = %(id)s",
-    "UPDATE space_members SET until = coalesce(until, now()), anonymous = true WHERE person_id = %(id)s",
+    "UPDATE space_members SET until = now() WHERE person_id = %(id)s AND until IS NULL",
+    "UPDATE space_members SET anonymous = true WHERE person_id = %(id)s",
     "DELETE FROM person_notices WHERE person_id = %(id)s",
     "UPDATE access_events SET namespace = NULL WHERE namespace = %(namespace)s",
 )
