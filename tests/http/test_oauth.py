@@ -216,6 +216,32 @@ async def test_scopes_name_the_shared_spaces_that_a_person_of_the_issuer_may_use
         assert (await refused(client, "search_memories", query="gate", space="Yard"))["code"] == "NOT_FOUND"
 
 
+async def test_whoever_the_issuer_names_becomes_a_person_once_and_nobody_by_anothers_name(
+    issuer: FakeIssuer, web_database: Database
+) -> None:
+    words = ("--issuer", issuer.url, "--url", RESOURCE, "--person-claim", "name")
+    store = Store(Settings(database_url=web_database.url, embedder="none:"))
+    await store.open()
+    rosa = await persons.add(store, "Rosa Falk", "oauth:rosa-falk")
+    pond = await membership.create(store, "Pond", rosa)
+    with serving_http(*words, database_url=web_database.url, embedder="none:") as server:
+        scope = "memory:read space:Pond"
+        for _ in range(2):
+            assert asked(server, signed(issuer, sub="nils", name="Nils Holm", scope=scope)).status_code == 200
+        assert asked(server, signed(issuer, sub="thief", name="rosa  falk", scope=scope)).status_code == 200
+        nils = await persons.of_namespace(store, "oauth:nils")
+        assert nils is not None
+        assert nils.name == "Nils Holm"
+        assert await persons.of_namespace(store, "oauth:thief") is None
+        async with client_of(server, signed(issuer, sub="nils", name="Otto", scope=scope)) as client:
+            assert (await refused(client, "search_memories", query="fish", space="Pond"))["code"] == "NOT_FOUND"
+        await membership.put(store, pond.id, nils, Role.READ, by=rosa)
+        async with client_of(server, signed(issuer, sub="nils", name="Otto", scope=scope)) as client:
+            assert (await call(client, "search_memories", query="fish", space="Pond"))["results"] == []
+    assert [one.name for one in await persons.listed(store) if one.namespace == "oauth:nils"] == ["Nils Holm"]
+    await store.close()
+
+
 def test_a_client_finds_the_issuer_from_the_refusal(web: HttpServer, issuer: FakeIssuer) -> None:
     headers, body = modern("tools/list")
     refusal = httpx.post(web.url, headers=headers, json=body).headers["www-authenticate"]

@@ -94,6 +94,9 @@ ReadScope = Annotated[str, typer.Option(help="Scope that lets such a token read.
 WriteScope = Annotated[str, typer.Option(help="Scope that also lets such a token write.")]
 NamespaceClaim = Annotated[str, typer.Option(help="Claim of such a token that names the namespace.")]
 NamespacePrefix = Annotated[str, typer.Option(help="Prefix of the namespace's name, before that claim.")]
+PersonClaim = Annotated[
+    str, typer.Option(help="Claim that names the person whom somebody new becomes; without it nobody does.")
+]
 
 
 @command
@@ -120,6 +123,7 @@ async def serve(
     write_scope: WriteScope = "memory:write",
     namespace_claim: NamespaceClaim = "sub",
     namespace_prefix: NamespacePrefix = "oauth:",
+    person_claim: PersonClaim = "",
     as_json: AsJson = False,
 ) -> None:
     """Each client needs a token; create one with `pgengram token create`, or let programs sign in with --sign-in.
@@ -141,7 +145,9 @@ async def serve(
         hosts=_hosts(host, url, allowed_host or [], local=local),
         origins=frozenset(origin.rstrip("/").lower() for origin in allowed_origin or []),
         authenticate=not no_auth,
-        trust=_trust(issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix),
+        trust=_trust(
+            issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix, person_claim
+        ),
         resource=(url or audience).rstrip("/") if sign_in else url or audience,
         sign_in=SignIn(not no_register, not known_clients_only, sign_in_rate, _networks(trusted_proxy or []))
         if sign_in

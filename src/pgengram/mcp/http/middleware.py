@@ -49,6 +49,7 @@ from pgengram.settings import spaces_named
 from pgengram.sign_in.consents import READ, WRITE
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import SPACE
+from pgengram.store.spaces import persons
 
 log = logging.getLogger(__name__)
 
@@ -104,6 +105,7 @@ class AuthMiddleware:
         self._rules = rules
         self._rates = Rates(rules.calls_per_minute)
         self._issuer = None if rules.trust is None else Issuer(rules.trust)
+        self._persons = persons.Newcomers(namespaces.host.store)
         self._sign_in = None if rules.sign_in is None else SignInDoor(rules, namespaces.host.store)
         self._page_door = None if pages is None else PageDoor(pages, rules, namespaces.host.store)
         self._files = FileExchange(namespaces, rules.patience_s)
@@ -309,6 +311,8 @@ class AuthMiddleware:
         writes = trust.write_scope in bearer.scopes
         if not writes and trust.read_scope not in bearer.scopes:
             raise self._forbidden("", f"The token needs the scope {trust.read_scope}.")
+        if bearer.person is not None:
+            await self._persons.make(bearer.person, bearer.namespace)
         named = spaces_named(one.removeprefix(SPACE) for one in bearer.scopes if one.startswith(SPACE))
         spaces = frozenset(named.items())
         return Grant(f"{trust.issuer} {bearer.subject}", bearer.name, bearer.namespace, writes, spaces=spaces)

@@ -38,6 +38,7 @@ class Trust:
     """Whose tokens are accepted, and what they mean.
 
     namespace_prefix: put before the claim, so that nobody gets into a namespace by choosing a name at the issuer.
+    person_claim: names the person that is made of whoever is seen first; empty to make nobody.
     """
 
     issuer: str
@@ -46,6 +47,7 @@ class Trust:
     write_scope: str = "memory:write"
     namespace_claim: str = "sub"
     namespace_prefix: str = "oauth:"
+    person_claim: str = ""
 
     def __post_init__(self) -> None:
         parts = urlsplit(self.issuer)
@@ -57,12 +59,13 @@ class Trust:
 
 @dataclass(frozen=True, slots=True)
 class Bearer:
-    """Who holds a token that is good, and what the issuer lets them do."""
+    """Who holds a token that is good, what the issuer lets them do, and what it calls them as a person, if asked."""
 
     subject: str
     name: str
     namespace: str
     scopes: frozenset[str]
+    person: str | None = None
 
 
 class Issuer:
@@ -110,9 +113,7 @@ class Issuer:
         return self._bearer(claims)
 
     def _bearer(self, claims: dict[str, Any]) -> Bearer | None:
-        whose = _printable(claims.get(self.trust.namespace_claim))
-        if self.trust.namespace_claim == EMAIL and claims.get("email_verified") is not True:
-            whose = None  # anybody may write a stranger's address into an account
+        whose = _verified(claims, self.trust.namespace_claim)
         if whose is None:
             log.info("a token was not accepted: no claim %s", self.trust.namespace_claim)
             return None
@@ -123,7 +124,8 @@ class Issuer:
         listed = metadata.split() if isinstance(metadata, str) else metadata if isinstance(metadata, list) else []
         scopes = [one for one in listed if isinstance(one, str)]
         name = _printable(claims.get("client_id", claims.get("azp"))) or claims["sub"]
-        return Bearer(f"{claims['sub']}", name[:64], namespace, frozenset(scopes))
+        person = _verified(claims, self.trust.person_claim)
+        return Bearer(f"{claims['sub']}", name[:64], namespace, frozenset(scopes), person)
 
     async def _key(self, kid: str | None) -> jwt.PyJWK | None:
         """Return the issuer's key with this id, or its only key for a token that names none."""
@@ -199,6 +201,12 @@ async def _document(client: httpx.AsyncClient, address: str) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise ValueError("no object")  # noqa: TRY004 - what came over the wire is wrong, not the call
     return found
+
+
+def _verified(claims: dict[str, Any], name: str) -> str | None:
+    """Return what a claim says; not an address that the issuer has not verified, as anybody may give a stranger's."""
+    trusted = name != EMAIL or claims.get("email_verified") is True
+    return _printable(claims.get(name)) if trusted else None
 
 
 def _printable(claim: Any) -> str | None:

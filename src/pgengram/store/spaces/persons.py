@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING, Any, Final
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from pgengram.store.store import Store
 
     Connection = psycopg.AsyncConnection[dict[str, Any]]
+
+log = logging.getLogger(__name__)
 
 # Uses namespaces_name_key and persons_personal_id_key.
 OF_NAMESPACE: Final = """
@@ -133,3 +136,34 @@ async def expect_of_namespace(store: Store, namespace: str) -> Person:
             f"Add them first: pgengram person add NAME --namespace {namespace}",
         )
     return found
+
+
+MOST_SEEN: Final = 10_000  # namespaces that a process remembers to have asked about
+
+
+class Newcomers:
+    """Makes a person of whoever is seen first, by the name that an issuer has for them.
+
+    Args:
+        store: whose persons.
+    """
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._seen: set[str] = set()
+
+    async def make(self, name: str, namespace: str) -> None:
+        """Make a person of whoever has a namespace, unless there is one; a name that is taken makes nobody."""
+        if namespace in self._seen:
+            return
+        if len(self._seen) >= MOST_SEEN:
+            self._seen.clear()
+        if await of_namespace(self._store, namespace) is None:
+            try:
+                await add(self._store, name, namespace)
+            except (Conflict, InvalidInput):
+                log.warning(
+                    "somebody of the issuer was not added, as the name is taken or not allowed; `pgengram person add` "
+                    "adds them by another one"
+                )
+        self._seen.add(namespace)
