@@ -385,7 +385,7 @@ async def test_a_space_that_people_share_is_exchanged_by_its_server_alone(both: 
     store = laptop.memories.store
     mara = await persons.add(store, "mara", laptop.namespace)
     space = await membership.create(store, "Kitchen", mara)
-    async with SpaceManagers(laptop.memories).of(space.id, Member(mara.id)) as kitchen:
+    async with SpaceManagers(laptop.memories).of(space, Member(mara.id)) as kitchen:
         with pytest.raises(InvalidInput, match="share"):
             await devices.begin(kitchen, str(tmp_path), None, "laptop")
         await kitchen.create_memory(NewMemory(content="The oven of the kitchen is new."))
