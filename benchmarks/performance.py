@@ -239,7 +239,7 @@ class Lab:
         async with namespace.store.transaction() as tx:
             parsed = replace(asked.parsed, question=question, scope=scope_of(question))
             found = await ranking.ranked(tx, replace(asked, parsed=parsed), Embedded(model, [vector]))
-        return [row["id"] for row in found.rows]
+        return [hit.id for hit in found.found]
 
     async def search(self, name: str, question: Question) -> list[UUID]:
         """Return what the tool finds."""
