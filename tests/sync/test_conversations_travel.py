@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 from machines import Machine, all_have_all, carry, differences
 from test_folder import SECRET, contents
 
+from helpers import Database
 from pgengram.service.conversations import Conversations
 from pgengram.store.sync import state
 from pgengram.sync import files
@@ -116,3 +118,29 @@ async def test_a_turn_that_waits_for_its_conversation_takes_no_place_of_one_that
     for one in both:
         assert sorted(await one.said("c1")) == ["Where is the kettle?", "Where is the lamp?"]
     assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_what_was_erased_on_one_machine_stays_erased_though_it_made_room_on_another(
+    both: Both, database: Database, tmp_path: Path
+) -> None:
+    laptop, desktop = both
+    phone = Machine(database, tmp_path / "phone", "phone")
+    carry([laptop, phone])
+    await phone.begins(Key((await laptop.exchange_settings()).secret))
+    await laptop.hears("c1", SECRET)
+    await laptop.syncs()
+    await desktop.hears("c1", "Where is the kettle?")
+    await desktop.syncs()
+    carry([laptop, phone])
+    await phone.syncs()
+    await Conversations(phone.memories).erase({"conversation": "c1"})
+    carry(both)
+    await laptop.syncs()
+    assert sorted(await laptop.said("c1")) == sorted([SECRET, "Where is the kettle?"])
+    machines = [laptop, desktop, phone]
+    await all_have_all(machines)
+    await all_have_all(machines)
+    for one in machines:
+        assert await one.said("c1") == ["Where is the kettle?"]
+        assert one.where("alarm") == []
+    await phone.memories.close()

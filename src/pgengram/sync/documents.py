@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +16,8 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
-from pgengram.sync import memories
-from pgengram.sync.merging import Document, as_one, latest, merged, with_changes
+from pgengram.sync import memories, moves
+from pgengram.sync.merging import Document, Dot, as_one, latest, merged, with_changes
 from pgengram.transfer.arrivals import arrival
 
 
@@ -194,15 +195,45 @@ class RowDocuments:
         ours = [one for one in said if one in now and one.writer in self._writers]
         return bool(ours) and latest(said).digest != latest(now).digest
 
-    async def _place_elsewhere(self, displaced: Mapping[str, Mapping[str, Any]]) -> None:
-        """Give turns of ours places of their own, which triggers note; given by the keys that they had.
+    async def _place_elsewhere(self, displaced: Mapping[str, Mapping[str, Any]], said: Mapping[str, Dot]) -> None:
+        """Give turns of ours places of their own, which triggers note; given by the keys that they had, with the dots
+        of their texts there, which their new places name.
 
         Only after all that came with what displaced them has its place, as another turn may have come for any other.
         """
         keys = {key: rows.key_row(self._table, key) for key in displaced}
         turns = [{**row, **keys[key], "number": int(keys[key]["number"])} for key, row in displaced.items()]
-        await turn_arrivals.add_turns(self._tx, turns)
+        numbers = await turn_arrivals.add_turns(self._tx, turns)
         await state.note_changed(self._tx, self._kind, list(displaced))
+        places = {
+            json.dumps([*json.loads(key)[:-1], str(number)], ensure_ascii=False): key
+            for key, number in zip(displaced, numbers, strict=True)
+        }
+        moved = await self.current(dict.fromkeys(places, self._clock), None)
+        for place, document in moved.items():
+            before = places[place]
+            document.counts |= moves.moved_mark(before, said[before], latest(document.entries["text"]).dot)
+        await state.keep(self._tx, self._kind, [kept_state(key, one) for key, one in moved.items()])
+
+    async def erase_moved(self, documents: Iterable[Document]) -> None:
+        """Remove turns that were erased elsewhere in the places that they had before, if one of these documents, which
+        are kept, may tell of such.
+        """
+        if self._kind != state.TURN or not any(document.counts for document in documents):
+            return
+        gone = moves.erased_there(await state.marked_turns(self._tx))
+        there = await rows.rows_now(self._tx, self._table, list(gone))
+        known, waits = await state.documents(self._tx, self._kind, list(gone))
+        after = {}
+        for key, dots in gone.items():
+            mine = self._here(known.get(key), there.get(key, {}), self._clock, waits=key in waits)
+            after[key] = moves.without(mine, dots)
+        await rows.silently(self._tx, on=True)
+        left = await rows.put_rows(self._tx, self._table, {key: one.shown() for key, one in after.items()})
+        await rows.silently(self._tx, on=False)
+        await state.keep(self._tx, self._kind, [kept_state(key, one, waits=key in left) for key, one in after.items()])
+        await state.note_changed(self._tx, self._kind, list(after))
+        await self._note_erasure(after.values())
 
     async def _note_erasure(self, documents: Iterable[Document]) -> None:
         """Have our files cleared of turns that are not kept any more."""
@@ -225,6 +256,8 @@ class RowDocuments:
         before = Document.from_json(known) if known else Document()
         is_turn = self._kind == state.TURN
         after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer, apart=is_turn)
+        if is_turn and not after.entries:
+            after.counts |= moves.erased_marks(before.entries.get("text", ()))
         is_changed = bool(after.entries) and after.seen != before.seen
         if is_changed and is_turn:  # it is what was said; if that is erased elsewhere, nothing of it stays
             is_changed = {one.dot for one in after.entries["text"]} != {
@@ -240,7 +273,7 @@ class RowDocuments:
         changed = await _times_of_changes(tx, self._kind, keys)
         after: dict[str, Document] = {}
         fresh: dict[str, Document] = {}
-        displaced = {}
+        displaced, said = {}, {}
         for line in lines:
             mine = self._here(
                 known.get(line.key),
@@ -250,9 +283,9 @@ class RowDocuments:
             )
             one = merged(mine, line.document)
             if self._kind == state.TURN and "text" not in one.entries:
-                one = Document(one.seen)
+                one = Document(one.seen, counts=one.counts)
             elif self._kind == state.TURN and line.key in there and self._is_displaced(mine, one):
-                displaced[line.key] = there[line.key]
+                displaced[line.key], said[line.key] = there[line.key], latest(mine.entries["text"]).dot
                 one = Document(one.seen, {name: (latest(all_),) for name, all_ in one.entries.items()}, one.counts)
             after[line.key] = one
             if one != mine or line.key in waits:
@@ -263,9 +296,10 @@ class RowDocuments:
             clusters = {rows.key_row(self._table, key)["cluster_id"] for key in fresh.keys() - left}
             await rows.renew_clusters(tx, clusters, model_id)
         await rows.silently(tx, on=False)
-        if displaced:
-            await self._place_elsewhere(displaced)
         await state.keep(tx, self._kind, [kept_state(key, one, waits=key in left) for key, one in after.items()])
+        if displaced:
+            await self._place_elsewhere(displaced, said)
+        await self.erase_moved(after.values())
         await self._note_erasure(fresh.values())
         return len(fresh) - len(left)
 

@@ -244,6 +244,8 @@ class _Run:
             if kind == state.MEMORY and await rows.erased(tx, times.keys() - documents.keys()):
                 await state.note_erasure(tx)
             await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
+            if kind != state.MEMORY:
+                await of_rows.erase_moved(documents.values())
             for key, document in documents.items():
                 told = memories.told_by(document, self._settings.device_name, self._settings.writers)
                 records.append({"kind": kind, "key": key, "state": told.as_json(whole=True)})

@@ -20,6 +20,7 @@ TOO_FAR_AHEAD_US: Final = 24 * 3600 * 1_000_000  # microseconds that another mac
 DIGEST_BYTES: Final = 12
 ONCE: Final = "once:"  # begins the name of an entry that never changes: the name says all that tells it from others
 V = TypeVar("V")
+Dot = tuple[str, int]  # who wrote an entry, and the number of that writing
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class Entry:
         return self.stamp, self.writer, self.number
 
     @property
-    def dot(self) -> tuple[str, int]:
+    def dot(self) -> Dot:
         """Who wrote it, and the number of that writing."""
         return self.writer, self.number
 

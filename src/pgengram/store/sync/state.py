@@ -116,6 +116,11 @@ WHERE h.namespace_id = %(namespace_id)s AND h.operation = 'erase'
 REMOVED_TURNS: Final = """
 SELECT key FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = 'turn' AND state -> 'entries' = '{}'
 """
+# Turns that were erased, or that made room for another: what marks them. Reads all that are known.
+MARKED_TURNS: Final = """
+SELECT key, state -> 'counts' AS marks FROM sync_documents
+WHERE namespace_id = %(namespace_id)s AND kind = 'turn' AND jsonb_exists(state, 'counts')
+"""
 # Of all rows, what is known of who wrote them.
 SEEN_OF_ROWS: Final = """
 SELECT kind, key, state -> 'seen' AS seen FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind <> 'memory'
@@ -339,6 +344,11 @@ async def last_erasure_notice(tx: Transaction, device: str) -> tuple[str, str]:
 async def removed_turns(tx: Transaction) -> set[str]:
     """Return the keys of turns that were known and are not kept any more."""
     return {row["key"] for row in await tx.rows(REMOVED_TURNS)}
+
+
+async def marked_turns(tx: Transaction) -> dict[str, list[str]]:
+    """Return the marks of turns that were erased or made room for another, by their keys."""
+    return {row["key"]: list(row["marks"]) for row in await tx.rows(MARKED_TURNS)}
 
 
 async def note_files(tx: Transaction, files: Sequence[Mapping[str, Any]]) -> None:
