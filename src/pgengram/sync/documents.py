@@ -256,8 +256,10 @@ class RowDocuments:
         before = Document.from_json(known) if known else Document()
         is_turn = self._kind == state.TURN
         after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer, apart=is_turn)
-        if is_turn and not after.entries:
-            after.counts |= moves.erased_marks(before.entries.get("text", ()))
+        if is_turn:  # also if something else was said in its place since
+            stays = {one.digest for one in after.entries.get("text", ())}
+            gone = [one for one in before.entries.get("text", ()) if one.digest not in stays]
+            after.counts |= moves.erased_marks(gone)
         is_changed = bool(after.entries) and after.seen != before.seen
         if is_changed and is_turn:  # it is what was said; if that is erased elsewhere, nothing of it stays
             is_changed = {one.dot for one in after.entries["text"]} != {
