@@ -87,12 +87,15 @@ def _together(rankings: Sequence[Ranking]) -> tuple[Asked, list[Hit], Field]:
         return fitting[0].asked, fitting[0].found, fitting[0].field
     found = interleaved([_by_fit(one.found) for one in rankings])
     asked = _known_by_all([one.asked for one in fitting])
-    by_meaning = any(hit.match is not None and hit.match.similarity is not None for hit in found)
-    sharpness = weights("sharpness")[way_of(asked, by_meaning=by_meaning)]
+    sharpness = weights("sharpness")[way_of(asked, by_meaning=_by_meaning(found))]
     best = max(one.field.best_fit for one in fitting)
     crowd = sum(one.field.crowd * math.exp(sharpness * (one.field.best_fit - best)) for one in fitting)
     nearest = np.sort(np.concatenate([one.nearest for one in fitting]))[::-1][:CANDIDATES]
     return asked, found, Field(best, crowd, lead(nearest))
+
+
+def _by_meaning(found: Sequence[Hit]) -> bool:
+    return any(hit.match is not None and hit.match.similarity is not None for hit in found)
 
 
 def interleaved(parts: Sequence[Sequence[tuple[Any, Hit]]]) -> list[Hit]:

@@ -23,7 +23,7 @@ from pgengram.sync.documents import MemoryDocuments, RowDocuments, kept_state, m
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import CHANGES, File, small
 from pgengram.sync.intake import Intake, Memo, Outcome
-from pgengram.sync.merging import TOO_FAR_AHEAD_US, digest_of
+from pgengram.sync.merging import TOO_FAR_AHEAD_US, Document, digest_of
 from pgengram.sync.mirror import ExchangedFolder
 
 WRITTEN_AT_ONCE: Final = 500  # records of one file
@@ -235,21 +235,27 @@ class _Run:
         records = []
         for kind in dict.fromkeys(row["kind"] for row in changed):
             times = {row["key"]: microseconds(row["at"]) for row in changed if row["kind"] == kind}
-            if kind == state.MEMORY:
-                taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), None)
-                documents = await taking.current(times)
-            else:
-                of_rows = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
-                documents = await of_rows.current(times, self._core.model_key)
-            if kind == state.MEMORY and await rows.erased(tx, times.keys() - documents.keys()):
-                await state.note_erasure(tx)
-            await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
-            if kind != state.MEMORY:
-                await of_rows.erase_moved(documents.values())
+            documents = await (self._of_memories if kind == state.MEMORY else self._of_rows)(tx, kind, times)
             for key, document in documents.items():
                 told = memories.told_by(document, self._settings.device_name, self._settings.writers)
                 records.append({"kind": kind, "key": key, "state": told.as_json(whole=True)})
         return records
+
+    async def _of_memories(self, tx: Transaction, kind: str, times: Mapping[str, int]) -> dict[str, Document]:
+        """Return what is known of memories that were changed, and keep it."""
+        documents = await MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), None).current(times)
+        if await rows.erased(tx, times.keys() - documents.keys()):
+            await state.note_erasure(tx)
+        await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
+        return documents
+
+    async def _of_rows(self, tx: Transaction, kind: str, times: Mapping[str, int]) -> dict[str, Document]:
+        """Return what is known of other rows that were changed, and keep it."""
+        taking = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
+        documents = await taking.current(times, self._core.model_key)
+        await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
+        await taking.erase_moved(documents.values())
+        return documents
 
     async def _write_erased(self) -> None:
         """Say what was erased, and clear our own files of it, whenever that is more than we last said.
