@@ -38,12 +38,10 @@ async def program_that_listens() -> AsyncIterator[tuple[str, list[str]]]:
         yield f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/callback", came
 
 
-@pytest.mark.parametrize("theme", ["light", "dark"])
-async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_back_in_the_program(
-    web: HttpServer, pair: Pair, theme: str
-) -> None:
-    async with program_that_listens() as (back, came), playwright.async_playwright() as tool:
-        program = Program(web.base, Profile("Claude Code", PROFILES[1].client_id, back))
+@asynccontextmanager
+async def phone(theme: str) -> AsyncIterator[tuple[Any, list[Any], Any]]:
+    """Open a browser of a phone's size; give its page, what that complains of, and the context that it is in."""
+    async with playwright.async_playwright() as tool:
         chromium = await tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
         context = await chromium.new_context(viewport={"width": 320, "height": 640}, color_scheme=theme)
         page = await context.new_page()
@@ -52,6 +50,16 @@ async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_
             "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
         )
         page.on("pageerror", lambda error: problems.append(error))
+        yield page, problems, context
+        await chromium.close()
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_back_in_the_program(
+    web: HttpServer, pair: Pair, theme: str
+) -> None:
+    async with program_that_listens() as (back, came), phone(theme) as (page, problems, _):
+        program = Program(web.base, Profile("Claude Code", PROFILES[1].client_id, back))
 
         await page.goto(f"{web.base}/oauth/authorize?{urlencode(program.asks())}")
         wide = await page.evaluate("document.documentElement.scrollWidth")
@@ -65,21 +73,11 @@ async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_
         assert problems == []
         assert "code=" in came[0]
         assert "iss=" in came[0]
-        await chromium.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])
 async def test_a_phone_is_let_in_searches_stores_and_signs_out(web: HttpServer, pair: Pair, theme: str) -> None:
-    async with playwright.async_playwright() as tool:
-        chromium = await tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        context = await chromium.new_context(viewport={"width": 320, "height": 640}, color_scheme=theme)
-        page = await context.new_page()
-        problems: list[Any] = []
-        page.on(
-            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
-        )
-        page.on("pageerror", lambda error: problems.append(error))
-
+    async with phone(theme) as (page, problems, _):
         await page.goto(f"{web.base}/")
         await page.get_by_label("Code").fill((await pair()).lower())
         await page.get_by_role("button", name="Allow", exact=True).click()
@@ -96,7 +94,6 @@ async def test_a_phone_is_let_in_searches_stores_and_signs_out(web: HttpServer, 
         await page.get_by_role("button", name="End the connection of").first.click()
         await page.wait_for_url(f"{web.base}/oauth/page?*")
         assert problems == []
-        await chromium.close()
 
 
 @asynccontextmanager
@@ -104,15 +101,7 @@ async def browser_with_a_device(theme: str) -> AsyncIterator[tuple[Any, list[Any
     """Open a browser of a phone's size on a device that makes passkeys; give its page, what it complains of, and a way
     to say whether the person is there.
     """
-    async with playwright.async_playwright() as tool:
-        chromium = await tool.chromium.launch(executable_path=CHROMIUM, args=["--no-sandbox", "--disable-gpu"])
-        context = await chromium.new_context(viewport={"width": 320, "height": 640}, color_scheme=theme)
-        page = await context.new_page()
-        problems: list[Any] = []
-        page.on(
-            "console", lambda message: problems.append(message.text) if message.type in ("error", "warning") else None
-        )
-        page.on("pageerror", lambda error: problems.append(error))
+    async with phone(theme) as (page, problems, context):
         devtools = await context.new_cdp_session(page)
         await devtools.send("WebAuthn.enable")
         device = {
@@ -126,7 +115,6 @@ async def browser_with_a_device(theme: str) -> AsyncIterator[tuple[Any, list[Any
             await devtools.send("WebAuthn.setUserVerified", where)
 
         yield page, problems, is_verified
-        await chromium.close()
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

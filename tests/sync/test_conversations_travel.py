@@ -33,11 +33,12 @@ async def test_what_was_said_on_one_machine_is_found_on_the_other_and_goes_on_th
     assert (await laptop.status()).disputed == 0
 
 
-async def test_turns_that_two_machines_kept_in_the_same_place_are_both_there(both: Both) -> None:
+@pytest.mark.parametrize("third", [0, 1], ids=["nothing else there", "a third that the one that makes room may meet"])
+async def test_turns_that_two_machines_kept_in_the_same_place_are_both_there(both: Both, third: int) -> None:
     laptop, desktop = both
     await laptop.hears("c1", "Where is the lamp?")
     await desktop.hears("c1", "Where is the kettle?")
-    await laptop.hears("c1", "And the ladder?")
+    await both[third].hears("c1", "And the ladder?")
     await all_have_all(both)
     for one in both:
         assert sorted(await one.said("c1")) == ["And the ladder?", "Where is the kettle?", "Where is the lamp?"]
@@ -87,17 +88,6 @@ async def test_what_was_erased_stays_erased_though_the_other_machine_finds_out_m
     await desktop.hears("c1", "Where is the lamp?")
     await all_have_all(both)
     assert [await one.said("c1") for one in both] == [["Where is the lamp?"]] * 2
-
-
-async def test_a_turn_that_makes_room_for_another_never_takes_the_place_of_a_third(both: Both) -> None:
-    laptop, desktop = both
-    await laptop.hears("c1", "Where is the lamp?")
-    await desktop.hears("c1", "Where is the kettle?")
-    await desktop.hears("c1", "And the ladder?")
-    await all_have_all(both)
-    for one in both:
-        assert sorted(await one.said("c1")) == ["And the ladder?", "Where is the kettle?", "Where is the lamp?"]
-    assert differences(await laptop.states(), await desktop.states()) == []
 
 
 async def test_a_turn_that_waits_for_its_conversation_takes_no_place_of_one_that_is_kept_meanwhile(both: Both) -> None:

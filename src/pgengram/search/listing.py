@@ -11,6 +11,7 @@ from pgengram.inputs import Question, Sort
 from pgengram.search.candidates import by_meaning, set_for_index, sized, with_vector_search
 from pgengram.search.filters import OCCURRED, WITH_ACTIVATION, Scope, scope_of
 from pgengram.search.results.hits import HIT_COLUMNS, Cursor, Hit, Hits, hits_of
+from pgengram.search.times.dates import KEPT
 from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema.visibility import HIDDEN_IDS, VISIBLE
@@ -230,7 +231,7 @@ NEIGHBOURS: Final = 5  # of each memory that are told
 # memories_by_time and memories_pkey.
 SOON: Final = f"""
 WITH soon AS MATERIALIZED (SELECT id FROM (
-  SELECT m.id, m.content, m.metadata ->> 'times' AS times, m.occurred_at, m.expires_at FROM memories m
+  SELECT m.id, m.content, m.metadata ->> '{KEPT}' AS times, m.occurred_at, m.expires_at FROM memories m
   WHERE m.namespace_id = %(namespace_id)s AND {VISIBLE} ORDER BY m.created_at DESC, m.id DESC LIMIT {LOOKED_AT}) AS newest
 WHERE occurred_at >= %(start)s AND occurred_at < %(end)s OR expires_at < %(end)s
   OR content ~* %(written)s OR times ~* %(written)s

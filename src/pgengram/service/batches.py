@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pgengram.errors import InvalidInput, PgengramError, SecretRejected
 from pgengram.inputs import Change, NewMemory
 from pgengram.runtime.context import here, report_progress
-from pgengram.search.times.dates import TimeRead, times
+from pgengram.search.times.dates import KEPT, TimeRead, times
 from pgengram.service.calls.arguments import reader
 from pgengram.service.tools import without_secrets_in
 from pgengram.store.memory import memories
@@ -24,7 +24,6 @@ Written = TypeVar("Written", NewMemory, Change)
 LONGEST: Final = 1_000  # characters; a longer text is a log or a letter, with dates of its own
 A_WEEK: Final = timedelta(days=7)  # what is longer has no day on which it happens
 LATER: Final = timedelta(days=3 * 366)  # a time that counts from now is another one then
-KEPT: Final = "times"  # the key of `metadata` for what `occurred_at` has no room for
 
 
 def with_dates(given: Written) -> tuple[Written, dict[str, str]]:

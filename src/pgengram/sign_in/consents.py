@@ -10,7 +10,7 @@ import hmac
 import re
 import secrets
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import urlencode, urlsplit
@@ -194,14 +194,16 @@ class Consents:
             return self._denied(answer.asked)
         if answering.proof is not None:
             is_choice = answer.given.get("step") == "choose"
-            return await (self._chosen if is_choice else self._asked_to_choose)(answer, answering.proof)
+            spaces = await self._spaces(answer, answering.proof)
+            return await (self._chosen if is_choice else self._asked_to_choose)(answer, answering.proof, spaces)
         proof = await self._proven(answer)
         if proof is None:
             return await self._asked_again(answer, answering.left - 1)
-        if not self._adds_passkey(answer, proof) and not await self._spaces(answer, proof):
+        spaces = await self._spaces(answer, proof)
+        if not spaces and not self._adds_passkey(answer, proof):
             return await self._given_what_is_allowed(answer, proof, {})
         await self._requests.keep_proof(answer.connection, answer.id, proof)
-        return await self._asked_to_choose(answer, proof)
+        return await self._asked_to_choose(answer, proof, spaces)
 
     async def _proven(self, answer: Answer) -> Proof | None:
         """Return what a code or a passkey is worth; None, and a try less, for a wrong one."""
@@ -238,7 +240,9 @@ class Consents:
                 found.append(SpaceChoice(space.id, space.shown, space.members, "write" if can_write else "read"))
         return found
 
-    async def _asked_to_choose(self, answer: Answer, proof: Proof, *, failed: bool = False) -> Response:
+    async def _asked_to_choose(
+        self, answer: Answer, proof: Proof, spaces: Sequence[SpaceChoice], *, failed: bool = False
+    ) -> Response:
         name = await persons.shown_name(answer.connection, proof.namespace)
         to_add = None
         if self._verifier is not None and self._adds_passkey(answer, proof):
@@ -249,20 +253,19 @@ class Consents:
             self._resource,
             name=name,
             writes=answer.writes(proof),
-            spaces=await self._spaces(answer, proof),
+            spaces=spaces,
             to_add=to_add,
             failed=failed,
         )
 
-    async def _chosen(self, answer: Answer, proof: Proof) -> Response:
+    async def _chosen(self, answer: Answer, proof: Proof, offered: Sequence[SpaceChoice]) -> Response:
         made = answer.given.get("passkey", "")
         if made and self._verifier is not None and self._adds_passkey(answer, proof):
             key = await self._connections.key(passkeys.KEY)
             try:
                 await self._verifier.keep(answer.connection, key, answer.id, made, proof, answer.browser)
             except InvalidPasskey:
-                return await self._asked_to_choose(answer, proof, failed=True)
-        offered = await self._spaces(answer, proof)
+                return await self._asked_to_choose(answer, proof, offered, failed=True)
         return await self._given_what_is_allowed(
             answer, proof, {one.id: one.right for one in offered if answer.given.get(f"space-{one.id}") == "yes"}
         )

@@ -90,16 +90,17 @@ class Reading:
         except FileNotFoundError:
             self.gone = True
         except (Unreadable, InvalidInput) as error:
-            self._fail(error.message, clock)
+            self.fail(error.message, clock)
         except FORM:
-            self._fail(OTHER_FORM, clock)
+            self.fail(OTHER_FORM, clock)
         if unknown:
-            self._fail(f"It has records called {', '.join(sorted(unknown))}, which a newer pgengram wrote.", clock)
+            self.fail(f"It has records called {', '.join(sorted(unknown))}, which a newer pgengram wrote.", clock)
         if late and self.problem is None:
             self.problem = f"{len(late)} changes are dated more than a day ahead of this machine's clock."
             self.due = min(late)
 
-    def _fail(self, problem: str, clock: int) -> None:
+    def fail(self, problem: str, clock: int) -> None:
+        """Note why a file could not be read, and try again later."""
         self.problem, self.due = problem, clock + RETRY_US
 
 
@@ -198,10 +199,9 @@ class Intake:
         except FileNotFoundError:
             reading.gone = True
         except (Unreadable, InvalidInput) as error:
-            reading.problem = error.message
+            reading.fail(error.message, self._clock())
         except FORM:
-            reading.problem = OTHER_FORM
-        reading.due = self._clock() + RETRY_US
+            reading.fail(OTHER_FORM, self._clock())
 
     async def _take_all(self, batch: Sequence[tuple[Reading, Line]]) -> None:
         """Take in lines; if one of them cannot be, the others all the same."""
@@ -216,8 +216,7 @@ class Intake:
                 await self._take_all(batch[half:])
                 return
             [(reading, _)] = batch
-            reading.problem = error.message if isinstance(error, InvalidInput) else OTHER_FORM
-            reading.due = self._clock() + RETRY_US
+            reading.fail(error.message if isinstance(error, InvalidInput) else OTHER_FORM, self._clock())
 
     async def _take(self, lines: Sequence[Line]) -> None:
         latest: dict[tuple[str, str], Line] = {}

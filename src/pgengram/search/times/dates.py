@@ -40,6 +40,7 @@ class Period:
         return f"{first}..{last}"
 
 
+KEPT: Final = "times"  # the key of a memory's metadata for the times of its text that `occurred_at` has no room for
 MOST_TIMES: Final = 3  # in one question; a text with more is a log or a table
 MOST_MONTHS: Final = 13  # of a period whose days are looked for in texts
 _AFTER_DAY: Final = r"(?:st|nd|rd|th|er|\.|º)?\s+(?:of\s+|de\s+)?"

@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
-from pgengram.fields import LAST_MOMENT
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search import listing
@@ -74,7 +73,7 @@ def _days_told(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
     """
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
     for one in times(hit.content, now):
-        if one.period.end == LAST_MOMENT or one.period.start.date() == hit.created_at.date():
+        if one.period.end == f.LAST_MOMENT or one.period.start.date() == hit.created_at.date():
             continue
         absolute = one.period.sure and str(one.period) in later  # what counts from now is kept in a field
         if absolute or not one.period.sure:

@@ -35,10 +35,8 @@ if TYPE_CHECKING:
 
 NOTHING_OF_THEIRS: Final = "Nothing is remembered of this user or project yet; what is remembered is of others."
 SHARE: Final = 0.5  # of the room, that the topic may have the rest
-SORTS: Final[tuple[dict[str, Any], ...]] = (
-    {"pinned": True, "sort": "relevance"},
-    {"kind": ["preference"], "sort": "relevance"},
-)
+PINNED: Final[dict[str, Any]] = {"pinned": True, "sort": "relevance"}
+PREFERENCES: Final[dict[str, Any]] = {"kind": ["preference"], "sort": "relevance"}
 
 
 async def opening(
@@ -97,9 +95,8 @@ async def harmful_if_forgotten(core: Core) -> list[Hit]:
 async def standing(core: Core) -> list[Hit]:
     """Return what always matters, the most important first, each text once."""
     found: dict[str, Hit] = {}
-    pinned, preferences = SORTS
-    for sort in (pinned, _limited(), preferences):
-        for hit in await contexts.first_trusted(core, sort):
+    for asked in (PINNED, _limited(), PREFERENCES):
+        for hit in await contexts.first_trusted(core, asked):
             found.setdefault(folded(hit.content), hit)
     return [*found.values()]
 

@@ -14,7 +14,7 @@ from pgengram.fields import Evidence
 from pgengram.runtime.context import ATTEMPTS
 from pgengram.service.answers import reading
 from pgengram.service.answers.contexts import MAX_CHARS
-from pgengram.views import Found, Read, Recalled, Shown
+from pgengram.views import Found, Read, Recalled
 
 if TYPE_CHECKING:
     from pgengram.inputs import Question
@@ -42,10 +42,6 @@ async def searched(spaces: Spaces, question: Question) -> Found:
             if attempt == ATTEMPTS - 1:
                 raise
     raise AssertionError("unreachable")
-
-
-def _marked(hit: Shown, space: Space) -> Shown:
-    return {**hit, "space": space.shown}
 
 
 def _best_evidence(answers: Sequence[Recalled]) -> Evidence | None:
@@ -98,7 +94,7 @@ async def read(spaces: Spaces, ids: Sequence[str], include: list[Around]) -> Rea
                 found = await manager.get_memories(left, include)
         except NoSuchSpace:
             continue
-        memories += [_marked(one, space) for one in found.memories]
+        memories += [{**one, "space": space.shown} for one in found.memories]
         there = {one["id"] for one in found.missing}
         left = [id_ for id_ in left if id_ in there]
     missing = [one for one in own.missing if one["id"] in left or one["error"]["code"] != NotFound.code]

@@ -40,7 +40,8 @@ WHERE removed_at IS NULL AND (%(namespace)s::text IS NULL OR namespace = %(names
 """
 # Uses passkeys_pkey.
 REMOVE: Final = """
-UPDATE passkeys SET removed_at = now(), credential = NULL WHERE id = %(id)s AND removed_at IS NULL RETURNING name, namespace
+UPDATE passkeys SET removed_at = now(), credential = NULL
+WHERE id = %(id)s AND removed_at IS NULL AND (%(namespace)s::text IS NULL OR namespace = %(namespace)s) RETURNING name, namespace
 """
 
 
@@ -87,10 +88,9 @@ async def revoke_passkey(of: Connections, id_: str, namespace: str | None = None
     Raises:
         NotFound: there is none with this id.
     """
-    if id_ not in {row["id"] for row in await all_passkeys(of, namespace)}:
-        raise NotFound("passkey", id_[:32], "`pgengram passkey list` shows the ids.")
     async with of.login() as connection:
-        row = await (await connection.execute(REMOVE, {"id": id_})).fetchone()
-        if row is not None:
-            await connections.note(connection, "passkey_removed", namespace=row["namespace"])
-    return "" if row is None else str(row["name"])
+        row = await (await connection.execute(REMOVE, {"id": id_, "namespace": namespace})).fetchone()
+        if row is None:
+            raise NotFound("passkey", id_[:32], "`pgengram passkey list` shows the ids.")
+        await connections.note(connection, "passkey_removed", namespace=row["namespace"])
+    return str(row["name"])

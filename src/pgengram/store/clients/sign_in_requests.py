@@ -103,7 +103,7 @@ async def open_pairing(
         namespace: which of them.
         may_write: whether it may allow to write.
         spaces: the shared spaces that it may open, by key; by default all that the person is in.
-        person: who becomes a person when it is typed, to whom the namespace belongs then.
+        person: the name of somebody new, whose namespace it is from when the code is typed.
     """
     await store.open()
     await store.database.namespace_id(namespace)

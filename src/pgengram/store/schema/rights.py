@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from pgengram.store.connection.begin import FIRST_SPACE
 from pgengram.store.connection.server import APP_ROLE
 
 VERSION_TABLE: Final = "pgengram_version"
@@ -128,13 +129,13 @@ END $$""",
 MEMBERSHIP: Final = (
     # The setting of one transaction says whose rows it asks for; whether it may is asked here, once for each statement.
     # A namespace below the keys of spaces has no members: whoever may log in may enter it.
-    """
+    f"""
 CREATE FUNCTION pgengram_may(wanted text) RETURNS integer LANGUAGE plpgsql STABLE
 AS $$
 DECLARE
   named integer := nullif(current_setting('pgengram.namespace_id', true), '')::integer;
 BEGIN
-  IF named IS NULL OR named < 1000000000 THEN
+  IF named IS NULL OR named < {FIRST_SPACE} THEN
     RETURN named;
   END IF;
   RETURN pgengram_may_as_member(named, wanted);
@@ -205,7 +206,7 @@ def policies_on_shards(table: str) -> list[str]:
     """
     mine = "namespace_id = nullif(current_setting('pgengram.namespace_id', true), '')::integer"
     read, write, admin = (
-        f"({mine} AND (namespace_id < 1000000000 OR namespace_id = pgengram_may('{wanted}')))" for wanted in ROLES
+        f"({mine} AND (namespace_id < {FIRST_SPACE} OR namespace_id = pgengram_may('{wanted}')))" for wanted in ROLES
     )
     return [
         f"CREATE POLICY one_namespace ON {table} FOR SELECT USING ({read})",

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Final, Literal
 
 from pgengram.errors import InvalidInput
+from pgengram.store.connection.begin import FIRST_SPACE
 from pgengram.store.connection.database import SPACE
 
 Right = Literal["read", "write"]  # what a client may do in a space at most
@@ -48,7 +49,7 @@ def told_apart(names: Mapping[int, str]) -> dict[int, str]:
     """
     shapes = Counter(map(_shape, names.values()))
     return {
-        id_: name if _is_latin(name) and shapes[_shape(name)] == 1 else f"{name} (number {id_ % 1_000_000_000})"
+        id_: name if _is_latin(name) and shapes[_shape(name)] == 1 else f"{name} (number {id_ - FIRST_SPACE})"
         for id_, name in names.items()
     }
 
