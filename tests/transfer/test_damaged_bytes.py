@@ -20,6 +20,7 @@ import pytest
 from helpers import Database
 from machine import answered, pgengram
 from pgengram.errors import InvalidInput
+from pgengram.transfer.input.json_records import objects_in_line
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import Item, Left, Said, moment
@@ -193,6 +194,40 @@ def test_a_torn_last_line_costs_itself_alone(tmp_path: Path) -> None:
         texts, [left] = read(tmp_path / "memory.jsonl")
         assert len(texts) == 3
         assert left.place == "line 3"
+
+
+GLUED = {
+    "zero bytes": b"\0" * 40,
+    "the one before, without its end": json.dumps(GRAPH[1]).encode(),
+    "a piece of it": json.dumps(GRAPH[1])[:40].encode(),
+    "a mark": "\ufeff".encode(),
+}
+
+
+@pytest.mark.parametrize("piece", GLUED)
+def test_what_stands_before_an_object_on_its_line_costs_it_nothing(tmp_path: Path, piece: str) -> None:
+    lines = [json.dumps(one).encode() for one in GRAPH]
+    (tmp_path / "memory.jsonl").write_bytes(b"\n".join([lines[0], GLUED[piece] + lines[1], lines[2]]))
+
+    texts, left = read(tmp_path / "memory.jsonl")
+
+    assert "Mill (place)" in texts
+    assert sum(text.startswith("Ada") for text in texts) == 2
+    assert [one.place for one in left] == (["line 2"] if piece == "a piece of it" else [])
+
+
+def test_of_a_torn_line_nothing_is_taken_for_a_whole_one(tmp_path: Path) -> None:
+    line = json.dumps(
+        {"type": "entity", "name": "Wren", "observations": [{"text": "a"}, {"text": "{b"}], "more": {"text": "c"}}
+    )
+    for end in range(1, len(line)):
+        assert not [one for one in objects_in_line(line[:end].encode(), "line 1") if isinstance(one, dict)]
+
+
+def test_an_observation_that_is_a_text_is_one_and_a_tab_within_a_text_is_its_own(tmp_path: Path) -> None:
+    (tmp_path / "memory.jsonl").write_text('{"type":"entity","name":"Ada","observations":"likes\ttea"}')
+
+    assert read(tmp_path / "memory.jsonl", "mcp-memory") == (["Ada", "Ada: likes\ttea"], [])
 
 
 def test_the_times_and_fields_of_forks_come_along(database: Database, tmp_path: Path) -> None:

@@ -189,6 +189,10 @@ async def test_sub_agents_and_saved_chats_of_gemini_cli_are_what_they_are(
     assert database.rows("SELECT title FROM conversations WHERE title IS NOT NULL") == [{"title": "plan"}]
 
 
+RAN = "I ran the following shell command:\n```sh\n{}\n```\n\nThis produced the following result:\n```\n{}\n```"
+STEER = "Internal instruction: Re-evaluate the active plan using this user steering update."
+
+
 async def test_what_gemini_cli_adds_to_a_prompt_is_left_out(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:
@@ -203,10 +207,18 @@ async def test_what_gemini_cli_adds_to_a_prompt_is_left_out(
             gemini("b", "user", "".join(one["text"] for one in files).replace("sum", "add"), 2),
             gemini("c", "user", [{"text": "<hook_context>&lt;x&gt;</hook_context>"}, {"text": "name a river"}], 3),
             gemini("d", "user", "<session_context>\nToday is Monday.\n</session_context>", 4),
+            gemini("e", "user", RAN.format("git log", "two commits"), 5),
+            gemini("f", "user", f"User steering update:\n<user_input>\nby the left bank\n</user_input>\n{STEER}", 6),
+            gemini("g", "user", f"User hints:\n<user_input>\n- no bridges\n</user_input>\n\n{STEER}", 7),
+            gemini("h", "user", "User hints: are they kept?\nInternal instruction: what is that?", 8),
         ),
     )  # fmt: skip
 
-    assert said(database) == {"g1": [typed, "add up @log.txt", "name a river"]}
+    mine = "User hints: are they kept?\nInternal instruction: what is that?"
+    assert said(database) == {
+        "g1": [typed, "add up @log.txt", "name a river", "by the left bank", "- no bridges", mine]
+    }
+    assert said(database, roles=["tool"]) == {"g1": ["git log\ntwo commits"]}
 
 
 REMINDER = "<system-reminder>todo list is empty</system-reminder>"
@@ -237,6 +249,13 @@ OF_CLAUDE_CODE: list[tuple[Any, str]] = [
         "What is this?\n<command-name>foo</command-name>\nIt is in my log.", "<terminal>dark theme please</terminal>",
         "<command-name>foo</command-name>\nWhy do I see this?",
     )),
+    ("This session is being continued from a previous conversation that ran out of context. The summary below covers the "
+     "earlier portion.\n\nSummary: oak", ""),
+    ("<task-notification>\n<task-id>b1</task-id>\n</task-notification>\nRead the output file to retrieve the result: /tmp/b1\n"
+     "and go on", "and go on"),
+    ("Another Claude session sent a message:\n<agent-message from=\"b\">\ndone\n</agent-message>\n\nIt was not typed by your user.",
+     ""),
+    ("Another Claude session sent a message: what does that mean?", "Another Claude session sent a message: what does that mean?"),
     ("<ide_selection>lines 1 to 2 from /w/a.py:\na = '</ide_selection>'\nb = 2\n</ide_selection>\nrename b", "rename b"),
     ("<ide_selection>a = '</ide_selection>'\nThis may or may not be related to the current task.</ide_selection>\n"
      "what is </ide_selection>?", "what is </ide_selection>?"),
@@ -258,8 +277,8 @@ async def test_what_claude_code_writes_around_a_prompt_is_cut_out_and_the_prompt
     assert said(database)["s1"] == [*(text for _, text in OF_CLAUDE_CODE if text), "I said this"]
     assert said(database, roles=["tool"])["s1"] == ["ls", "a b"]
     assert passed(report)["it is a command of the client"] == 1
-    assert passed(report)[BY_PROGRAM] == 2
-    assert passed(report)[BY_CLIENT] == 12
+    assert passed(report)[BY_PROGRAM] == 5
+    assert passed(report)[BY_CLIENT] == 13
 
 
 REFUSED = (
@@ -300,17 +319,30 @@ OF_CODEX = [
     ("<image>", ""),
     ("<user_shell_command>\n<command>ls</command>\n</user_shell_command>", ""),
     ("<system-reminder>mine</system-reminder>", "<system-reminder>mine</system-reminder>"),
-]
+    ("<ENVIRONMENT_CONTEXT>\n<cwd>/w</cwd>\n</environment_context>", ""),
+    ("<goal_context>\nGo on with the goal.\n</goal_context>", ""),
+    ('<external_context source="app">\nwind: west\n</external_context>\nset sail', "set sail"),
+    ("Warning: The maximum number of unified exec processes you can keep open is 60.", ""),
+    ("Another language model started to solve this problem, I think", "Another language model started to solve this problem, I think"),
+]  # fmt: skip
 
 
 async def test_what_codex_writes_around_a_prompt_is_cut_out(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:
     lines = [codex("user", text, n) for n, (text, _) in enumerate(OF_CODEX)]
+    parts = codex("user", "no tag shows that nobody typed this", 90)
+    parts["payload"]["content"].append({"type": "input_text", "text": "this was typed"})
+    kinds = ["hooks.additional_context", "user.text"]
+    parts["payload"]["internal_chat_message_metadata_passthrough"] = {"content_item_kinds": kinds}
+    asked = codex_event("entered_review_mode", 91, target={"type": "custom", "instructions": "only mind the rudder"})
+    against = codex_event("entered_review_mode", 92, target={"type": "baseBranch", "branch": "main"})
+    lines += [parts, asked, against]
 
     await imported(manager, written(tmp_path / "rollout-1.jsonl", codex_meta("c1"), *lines))
 
-    assert said(database)["c1"] == [text for _, text in OF_CODEX if text]
+    mine = [text for _, text in OF_CODEX if text]
+    assert said(database)["c1"] == [*mine, "this was typed", "only mind the rudder"]
 
 
 words = st.text(alphabet="abc äß<>/&`~ \n", max_size=60)

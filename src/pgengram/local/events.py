@@ -75,7 +75,7 @@ def _latest(client: str, lines: Sequence[bytes], after: int) -> list[tuple[int, 
 def _numbered_entries(lines: Sequence[bytes], begin: int) -> list[tuple[int, dict[str, Any]]]:
     """Return what the lines from a number on say, each with its number."""
     numbered = enumerate(lines[begin:], begin)
-    return [(number, entry) for number, line in numbered if (entry := _entry(line)) is not None]
+    return [(number, entry) for number, line in numbered for entry in _entries_in(line)]
 
 
 def _read_lines(conversation: Conversation, entries: Entries) -> tuple[Conversation, Iterator[Line]]:
@@ -114,12 +114,17 @@ def _whole_lines(path: str) -> list[bytes]:
     raise InvalidInput("The transcript is not a regular file.", WHERE)
 
 
-def _entry(line: bytes) -> dict[str, Any] | None:
+def _entries_in(line: bytes) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a line: one, unless a client was killed as it wrote."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
-        return None
-    return entry if isinstance(entry, dict) else None
+        from pgengram.transfer.input.json_records import objects_in_line
+
+        yield from (one for one in objects_in_line(line, "") if isinstance(one, dict))
+    else:
+        if isinstance(entry, dict):
+            yield entry
 
 
 Kind = Literal["start", "prompt", "compact", "turn", "end"]

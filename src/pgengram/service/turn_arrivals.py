@@ -55,14 +55,32 @@ class Arrivals:
             tx: of the namespace.
             said: the turns.
         """
-        if not said:
-            return Brought()
-        turns = [(one, turn if turn.key is not None else _keyed(one, turn)) for one, turn in said]
-        copies = [(place, copied) for place, one in enumerate(turns) if (copied := _original(*one))]
-        facts = [*enumerate(turns), *copies]
-        if not self.dry_run:
+        turns = [
+            (place, (one, turn if turn.key is not None else _keyed(one, turn)))
+            for place, (one, turn) in enumerate(said)
+            if not turn.from_history
+        ]
+        copies = [(place, copied) for place, one in turns if (copied := _original(*one))]
+        facts = [*turns, *copies]
+        if facts and not self.dry_run:
             await store.lock_conversations(tx, [one for _, one in facts], imported=self.imported)
-        return await _Batch(self, facts).bring(tx)
+        brought = await _Batch(self, facts).bring(tx) if facts else Brought()
+        prompts = [(place, one) for place, one in enumerate(said) if one[1].from_history]
+        if prompts:
+            await self._bring_prompts(tx, prompts, brought)
+        return brought
+
+    async def _bring_prompts(self, tx: Transaction, prompts: Sequence[tuple[int, Said]], brought: Brought) -> None:
+        """Bring in the prompts of conversations that no other source has."""
+        fits = {place: fitted(turn) for place, (_, turn) in prompts}
+        asked = [(place, (one, fits[place][0])) for place, (one, _) in prompts]
+        known = await store.known_prompts(tx, asked)
+        fresh = [(place, one) for place, one in asked if place not in known]
+        if fresh and not self.dry_run:
+            await store.lock_conversations(tx, [one for _, one in fresh], imported=self.imported)
+            await store.add_turns(tx, [store.turn_row(*one) for _, one in fresh])
+        brought.added += [place for place, _ in fresh]
+        brought.redacted += sum(fits[place][1] for place, _ in fresh)
 
     def stands_for(self, name: Name, number: int) -> bool:
         """Whether no other turn stands for one without a key yet; from now on this one does."""

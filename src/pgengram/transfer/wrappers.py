@@ -41,12 +41,16 @@ INSIDE: Final[Mapping[str, Mapping[str, str]]] = {
         **dict.fromkeys((
             "environment_context", "user_instructions", "turn_aborted", "user_action", "recommended_plugins",
             "collaboration_mode", "permissions instructions", "codex_internal_context", "user_verification_notice",
-            "context_window_reminder", "image_resize_notice", "hook_prompt",
+            "context_window_reminder", "image_resize_notice", "hook_prompt", "goal_context", "extension_context",
+            "application_context", "external_context",
         ), BY_CLIENT),
-        "subagent_notification": BY_PROGRAM,
+        **dict.fromkeys(("subagent_notification", "agent_message_board_notification"), BY_PROGRAM),
         "user_shell_command": SHELL,
     },
-    "gemini-cli": dict.fromkeys(("session_context", "hook_context", "state_snapshot", "untrusted_context"), BY_CLIENT),
+    "gemini-cli": {
+        **dict.fromkeys(("session_context", "hook_context", "state_snapshot", "untrusted_context"), BY_CLIENT),
+        "user_input": PERSON,
+    },
     "cursor": {
         **dict.fromkeys((
             "system_reminder", "attached_files", "open_and_recently_viewed_files", "manually_attached_skills",
@@ -71,17 +75,43 @@ PHRASES: Final = re.compile(
     r"|This is the Gemini CLI\. We are setting up the context for our chat"
     r"|System: Please continue\.\Z"
     r"|</?image(?:\s[^<>]*)?>\Z"
+    r"|This session is being continued from a previous conversation that ran out of context\. "
+    r"The (?:conversation is summarized|summary) below"
+    r"|Another language model started to solve this problem and produced a summary of its thinking process\. "
+    r"You also have access"
+    r"|Here is a list of plugins that are available but not installed\."
+    r"|Warning: The maximum number of unified exec processes you can keep open is \d"
+    r"|Warning: Your account was flagged for potentially high-risk cyber activity"
+    r"|Warning: apply_patch was requested via [^\n]*\. Use the apply_patch tool instead of exec_command\.\Z"
 )
 ACKNOWLEDGED: Final = re.compile(
     r"Got it\. Thanks for the (?:additional )?context!\Z"
 )  # what Gemini CLI lets its model say
-RULES: Final = re.compile(r"\A# AGENTS\.md instructions.*?</INSTRUCTIONS>", re.DOTALL)
 FILES_BEGIN: Final = "--- Content from referenced files ---"
 FILES_END: Final = "--- End of content ---"
-FILES: Final = re.compile(  # that Gemini CLI puts behind a prompt with @file
-    rf"^{FILES_BEGIN}$(?:.*^{FILES_END}$|.*\Z)", re.DOTALL | re.MULTILINE
+
+
+def _added_by(reason: str, pattern: str) -> tuple[str, re.Pattern[str]]:
+    return reason, re.compile(pattern, re.DOTALL | re.MULTILINE)
+
+
+# What clients put around a prompt without a tag, or beside one, and why it is left out.
+PASSAGES: Final = (
+    _added_by(BY_CLIENT, r"\A# AGENTS\.md instructions.*?</INSTRUCTIONS>"),
+    _added_by(
+        BY_CLIENT, rf"^{FILES_BEGIN}$(?:.*^{FILES_END}$|.*\Z)"
+    ),  # Gemini CLI puts them behind a prompt with @file
+    _added_by(BY_CLIENT, r"\A# [^\n]+\n.*^## My request for Codex:[ \t]*$"),
+    _added_by(BY_CLIENT, r"\AUser (?:steering update|hints):\n(?=<user_input>\n)"),
+    _added_by(BY_CLIENT, r"(?<=^</user_input>\n)\n?Internal instruction: [^\n]*\Z"),
+    _added_by(BY_PROGRAM, r"(?<=</task-notification>)\nRead the output file to retrieve the result: [^\n]*$"),
+    _added_by(BY_PROGRAM, r"\AAnother Claude session sent a message[^\n]*:\n<[a-z]+-message\b.*\Z"),
 )
-EDITOR: Final = re.compile(r"\A# [^\n]+\n.*^## My request for Codex:[ \t]*$", re.DOTALL | re.MULTILINE)
+# What a person ran in a shell, as Gemini CLI tells its model.
+RAN: Final = re.compile(
+    r"\AI ran the following shell command:\n```sh\n(.*?)\n```\n\nThis produced the following result:\n```\n(.*)\n```\Z",
+    re.DOTALL,
+)
 
 SELECTION: Final = "ide_selection"
 SELECTED: Final = re.compile(rf"related to the current task\.\s*(?=</{SELECTION}>)")
@@ -116,7 +146,7 @@ class _Block:
     """One block of a message, taken apart."""
 
     def __init__(self, client: str, text: str) -> None:
-        self._inside = INSIDE.get(client, {})
+        self._inside = {tag.lower(): reason for tag, reason in INSIDE.get(client, {}).items()}
         self._opens = _opening_tag(frozenset(self._inside))
         self.left: list[str] = []
         self.shell: list[str] = []
@@ -139,10 +169,13 @@ class _Block:
             self.left.append(BY_CLIENT)
 
     def _without_passages(self, text: str) -> str:
-        """Return a text without what clients put around a prompt without a tag."""
-        for passage in (RULES, FILES, EDITOR):
+        """Return a text without what clients put around a prompt without a tag, and without what was run in a shell."""
+        if ran := RAN.fullmatch(text.strip()):
+            self.shell += ran.groups()
+            return ""
+        for reason, passage in PASSAGES:
             text, times = passage.subn("", text)
-            self.left += [BY_CLIENT] * times
+            self.left += [reason] * times
         return text
 
     def _take_apart(self, text: str) -> None:
@@ -169,7 +202,8 @@ class _Block:
             alone = indented and (first or not rest.strip() or "\n" in inner or self._opens.match(rest.lstrip()))
             if alone or (inner.startswith("\n") and inner.endswith("\n")):
                 self._kept.append(text[at : opens.start()])
-                self._cut(opens[1], inner, self._inside[opens[1]])
+                tag = opens[1].lower()
+                self._cut(tag, inner, self._inside[tag])
                 return closes[1] + (text[closes[1] : closes[1] + 1] == "\n" and indented)
             if not indented:
                 continue
@@ -201,11 +235,11 @@ def _end_of(text: str, opens: re.Match[str]) -> tuple[int, int] | None:
     may have the tag without its other half: it goes as far as the client's last words, or else the last tag.
     """
     depth, tag = 1, re.escape(opens[1])
-    if opens[1] == SELECTION:
+    if opens[1].lower() == SELECTION:
         last = SELECTED.search(text, opens.end())
         begins = last.end() if last else text.rfind(f"</{SELECTION}>", opens.end())
         return (begins, begins + len(f"</{SELECTION}>")) if begins >= 0 else None
-    for one in re.compile(rf"<(/)?{tag}(?:\s[^<>]*)?>").finditer(text, opens.end()):
+    for one in re.compile(rf"<(/)?{tag}(?:\s[^<>]*)?>", re.IGNORECASE).finditer(text, opens.end()):
         depth += -1 if one[1] else 1
         if depth == 0:
             return one.start(), one.end()
@@ -216,4 +250,4 @@ def _end_of(text: str, opens: re.Match[str]) -> tuple[int, int] | None:
 def _opening_tag(tags: frozenset[str]) -> re.Pattern[str]:
     """Return what finds where one of some wrappers begins; nothing where there are none."""
     names = "|".join(map(re.escape, sorted(tags, key=len, reverse=True)))
-    return re.compile(rf"<({names})(?:\s[^<>]*)?>" if names else r"(?!)")
+    return re.compile(rf"<({names})(?:\s[^<>]*)?>" if names else r"(?!)", re.IGNORECASE)

@@ -69,6 +69,8 @@ class Turn:
         withdrawn: whether it was taken back: rewound, edited or generated again.
         copied_from: the conversation that it was copied from, and the moment of the state that is known of that, where
             its source tells it.
+        from_history: whether a history of prompts tells it, which counts only where nothing else tells of the
+            conversation.
     """
 
     number: int
@@ -78,6 +80,7 @@ class Turn:
     key: int | None = None
     withdrawn: bool = False
     copied_from: tuple[str, datetime | None] | None = None
+    from_history: bool = False
 
 
 @dataclass(frozen=True, slots=True)

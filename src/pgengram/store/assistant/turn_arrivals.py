@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from pgengram.store.assistant.conversations import Conversation, Turn
+from pgengram.store.assistant.conversations import FROM_FILE, Conversation, Turn
 from pgengram.store.connection.database import Transaction
 
 Name = tuple[str, str]  # a client, and a conversation as it calls it
@@ -99,6 +99,20 @@ ORDER BY md5(t.text) = s.digest DESC, abs(extract(epoch FROM t.time - s.time)), 
 FIND_TEXT: Final = """
 SELECT text, project FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND client = %(client)s
   AND conversation = %(conversation)s AND number = %(number)s
+"""
+# Of what histories of prompts tell: what is kept already, or is of a conversation of which a file of its own or an event
+# tells. Uses conversation_turns_pkey and hidden_turns_pkey.
+FIND_PROMPTS: Final = f"""
+SELECT s.place FROM jsonb_to_recordset(%(turns)s)
+  AS s(place integer, client text, conversation text, role text, digest text, time timestamptz)
+WHERE EXISTS (
+    SELECT 1 FROM conversation_turns t WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client
+      AND t.conversation = s.conversation
+      AND (t.source_key IS NOT NULL OR t.number < {FROM_FILE}
+        OR (t.role = s.role AND t.time = s.time AND md5(t.text) = s.digest)))
+  OR EXISTS (
+    SELECT 1 FROM hidden_turns t WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client
+      AND t.conversation = s.conversation)
 """
 # Numbers that are taken, and the last of each conversation. Uses conversation_turns_pkey.
 FIND_NUMBERS: Final = """
@@ -271,14 +285,21 @@ async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tup
     """Return the places of turns that say what one without a key says, each with the number of that one, the likeliest
     first; the texts are as they are kept.
     """
-    rows = [
-        {**one.key, "place": place, "number": turn.number, "role": turn.role, "time": turn.time.isoformat(),
-         "digest": text_digest(turn.text)}
-        for place, (one, turn) in said
-    ]  # fmt: skip
+    rows = [_asked(place, *one) for place, one in said]
     return (
         [(row["place"], row["number"]) for row in await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)})] if rows else []
     )
+
+
+async def known_prompts(tx: Transaction, said: Sequence[tuple[int, Said]]) -> set[int]:
+    """Return the places of turns of which a history of prompts tells nothing new."""
+    rows = [_asked(place, *one) for place, one in said]
+    return {row["place"] for row in await tx.rows(FIND_PROMPTS, {"turns": Jsonb(rows)})}
+
+
+def _asked(place: int, one: Conversation, turn: Turn) -> dict[str, Any]:
+    return {**one.key, "place": place, "number": turn.number, "role": turn.role, "time": turn.time.isoformat(),
+            "digest": text_digest(turn.text)}  # fmt: skip
 
 
 async def turn_text(tx: Transaction, fact: Fact) -> tuple[str, str | None]:

@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 CHUNK: Final = 1 << 20  # bytes read at once
@@ -21,6 +22,15 @@ _BEGINS: Final = re.compile(
 # As far as the next bracket outside of strings; nothing where a string has no end yet.
 _BRACKET: Final = re.compile(rb'[^"{}\[\]]*+(?:"[^"\\]*+(?:\\.[^"\\]*+)*+"[^"{}\[\]]*+)*+([{}\[\]])', re.DOTALL)
 _NEXT: Final = re.compile(rb"\s*+(?:,\s*+[\[{]|\])")
+
+
+NOT_JSON: Final = "it is not valid JSON"
+SPACE: Final = " \t\r\n\ufeff"  # what a line may have around an object
+BLANK: Final = f"{SPACE},\0"  # what may be left between objects, also where a machine went down
+MOST_TRIES: Final = 200  # beginnings of objects that are looked at in a broken line
+_OBJECT: Final = re.compile(r'\{\s*"')
+# A line break or tab that stands as it is within a string is taken.
+_LIBERAL: Final = json.JSONDecoder(strict=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,11 +53,45 @@ class Record:
 def parsed_record(text: bytes | memoryview, place: str) -> Record | Broken:
     """Return what a text of JSON holds, or why it holds nothing."""
     try:
-        return Record(place, "", json.loads(str(text, "utf-8")))
+        return Record(place, "", json.loads(str(text, "utf-8"), strict=False))
     except UnicodeDecodeError:
         return Broken(place, NOT_UTF8)
     except (ValueError, RecursionError):
-        return Broken(place, "it is not valid JSON")
+        return Broken(place, NOT_JSON)
+
+
+def objects_in_line(line: bytes, place: str) -> Iterator[dict[str, Any] | Broken]:
+    """Yield the objects of a line. It should be one; where a program was killed as it wrote, a piece of one, zero bytes
+    or a whole one may stand before the last.
+    """
+    found = parsed_record(line.strip(BLANK.encode()), place)
+    if isinstance(found, Record):
+        yield found.value if isinstance(found.value, dict) else Broken(place, "it is not a JSON object")
+        return
+    objects, rest = ([], "") if found.reason == NOT_UTF8 else _whole_objects(line.decode())
+    if not objects or rest.strip(BLANK):
+        yield found
+    yield from objects
+
+
+def _whole_objects(text: str) -> tuple[list[dict[str, Any]], str]:
+    """Return the objects that stand whole in a broken line, and what is left of it.
+
+    An object within a piece of another is none: what is within stands behind a colon, a comma or a bracket.
+    """
+    objects: list[dict[str, Any]] = []
+    left, at = "", 0
+    for candidate in islice(_OBJECT.finditer(text), MOST_TRIES):
+        between = text[at : max(at, candidate.start())]
+        if candidate.start() < at or between.rstrip().endswith((":", ",", "[")):
+            continue
+        try:
+            value, end = _LIBERAL.raw_decode(text, candidate.start())
+        except (ValueError, RecursionError):
+            continue
+        objects.append(value)
+        left, at = left + between, end
+    return objects, left + text[at:]
 
 
 class Records:

@@ -29,12 +29,19 @@ from pgengram.transfer.input.containers import (
     refuse_bomb,
     schema_of,
 )
-from pgengram.transfer.input.json_records import MOST_OF_ONE, Broken, Record, Records, parsed_record
+from pgengram.transfer.input.json_records import (
+    MOST_OF_ONE,
+    SPACE,
+    Broken,
+    Record,
+    Records,
+    objects_in_line,
+    parsed_record,
+)
 
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
 MOST_FILES: Final = 200_000
 MOST_BESIDE: Final = 48 << 20  # bytes of a hidden file that is asked for by its name
-BLANK: Final = b" \t\r\n" + codecs.BOM_UTF8
 HEAD: Final = 64 << 10  # bytes that tell which format a file has
 
 
@@ -321,15 +328,9 @@ class Source:
         for number, line in self.lines(file):
             if isinstance(line, Broken):
                 yield number, line
-            elif line.strip(BLANK):
-                found = parsed_record(line.removeprefix(codecs.BOM_UTF8), f"{file.place}, line {number + 1}")
-                value = found.value if isinstance(found, Record) else found
-                yield (
-                    number,
-                    value
-                    if isinstance(value, dict | Broken)
-                    else Broken(f"{file.place}, line {number + 1}", "it is not a JSON object"),
-                )
+            elif line.strip(SPACE.encode()):
+                for found in objects_in_line(line, f"{file.place}, line {number + 1}"):
+                    yield number, found
 
     def records(self, file: File) -> Iterator[Record | Broken]:
         """Yield the objects of a JSON array, or of the arrays in a JSON object, one at a time.

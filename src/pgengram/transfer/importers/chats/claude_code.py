@@ -1,7 +1,8 @@
 """Claude Code's transcripts: the folder ~/.claude/projects, one of its folders, or one file.
 
 Turns have the numbers and names that they have when hooks keep them, so that a conversation is there once. The
-CLAUDE.md and MEMORY.md files beside them become memories.
+CLAUDE.md and MEMORY.md files beside them become memories. Of sessions whose transcripts are gone, history.jsonl still
+has the prompts.
 
 A line has a uuid, and that of the line before it as `parentUuid`, so a transcript is a tree; it only grows, and ends
 with its last message. What a rewind has left has a prompt at its beginning; the answers of tools that run at the same
@@ -22,6 +23,7 @@ from pgengram.transfer.importers.markdown import document, facts
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of
 from pgengram.transfer.input.sources import File, Source
+from pgengram.transfer.prompt_history import prompts_left, prompts_of_claude
 from pgengram.transfer.records import Left, Read, mapping
 from pgengram.transfer.transcripts import (
     REPEATED,
@@ -41,6 +43,7 @@ from pgengram.transfer.transcripts import (
 from pgengram.transfer.wrappers import BY_CLIENT, BY_PROGRAM
 
 CLIENT: Final = "claude-code"
+HISTORY: Final = re.compile(rb'\s*\{\s*"display"\s*:')  # how the file of all prompts begins
 _BEGINNING: Final = ""  # before the first prompt
 GOES_ON: Final = timedelta(hours=1)  # after its last line a session may still send the prompts that wait
 # How the answer of a tool begins that the user refused with a remark, or that has answered questions.
@@ -55,17 +58,23 @@ PEOPLE: Final = (None, "human", "user", "unclassified")  # kinds of origin
 def read(source: Source) -> Read:
     """Read the turns of every transcript, and the facts of every file of memories."""
     projects = Projects()
+    sessions: set[str] = set()
+    histories: list[File] = []
     for file in files_of(source, "*.jsonl", "*.md"):
         if isinstance(file, Left):
             yield file
+        elif file.path.suffix != ".md" and HISTORY.match(source.begins(file)):
+            histories.append(file)
         elif file.path.suffix != ".md":
-            yield from _transcript_turns(source, file, projects)
+            yield from _transcript_turns(source, file, projects, sessions)
         else:
             note = document(source, file)
             yield from (note,) if isinstance(note, Left) else facts(CLIENT, file.place, note)
+    for file in histories:
+        yield from prompts_left(CLIENT, prompts_of_claude(source, file, projects), sessions)
 
 
-def _transcript_turns(source: Source, file: File, projects: Projects) -> Read:
+def _transcript_turns(source: Source, file: File, projects: Projects, sessions: set[str]) -> Read:
     entries = entries_of(source, file)
     survey = Survey(entries)
     if survey.as_of and survey.as_of > datetime.now(UTC) - GOES_ON:
@@ -74,6 +83,8 @@ def _transcript_turns(source: Source, file: File, projects: Projects) -> Read:
         if isinstance(entry, Broken):
             yield Left(entry.place, entry.reason)
         elif line:
+            if line.uttered.if_said():
+                sessions.add(line.conversation)
             project = projects.named(entry.get("cwd") or survey.folder)
             conversation = Conversation(CLIENT, line.conversation, project, as_of=survey.as_of)
             yield from line.as_turns(f"{file.place}, line {line.number + 1}", conversation)

@@ -1,4 +1,5 @@
-"""Codex's sessions: the folder ~/.codex/sessions, or one of its rollout-*.jsonl files.
+"""Codex's sessions: the folder ~/.codex/sessions, or one of its rollout-*.jsonl files; the first versions wrote one
+object of JSON for each. Of sessions whose files are gone, history.jsonl still has the prompts.
 
 What is said is in items of the model's answers, in events, or in both. A session that was forked begins with its own
 header, then has what was said before, header and all, as if it were new; newer versions only refer to it, and go on
@@ -7,6 +8,7 @@ with its count of lines. Going back takes the last prompts with all that followe
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
@@ -17,6 +19,7 @@ from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of
 from pgengram.transfer.input.sources import File, Source
+from pgengram.transfer.prompt_history import prompts_left, prompts_of_codex
 from pgengram.transfer.records import Left, Read, mapping
 from pgengram.transfer.transcripts import (
     REPEATED,
@@ -33,10 +36,14 @@ from pgengram.transfer.transcripts import (
 )
 
 CLIENT: Final = "codex"
+HISTORY: Final = re.compile(rb'\s*\{\s*"session_id"\s*:')  # how the file of all prompts begins
+FIRST_FORM: Final = re.compile(rb'\s*\{\s*"session"\s*:')  # how a session begins that is one object
 OF_A_NAME: Final = 36  # characters of the id at the end of a file's name
 NO_BEGINNING: Final = "it is a fork of a session that is not among these files; import that, too"
 BEGINS_TURN, ROLLED_BACK = b'"turn_context"', b"thread_rolled_back"  # in lines
 EVENTS: Final = {"user_message": "user", "agent_message": "assistant"}
+TYPED: Final = re.compile(r"user\.(?!heartbeat)")  # kinds of the parts of a message that are the user's
+REVIEWS: Final = "entered_review_mode"  # by what the user says that is to be looked at
 ASKS: Final = "request_user_input"  # the tool that asks the user
 NOTE: Final = "user_note: "  # before what they typed
 ITEMS: Final = {"UserMessage": "user", "AgentMessage": "assistant"}  # of events of a newer kind
@@ -46,9 +53,12 @@ def read(source: Source) -> Read:
     """Read the turns of every session, those that others were forked from first."""
     projects = Projects()
     headers: dict[File, Header] = {}
-    for file in files_of(source, "rollout-*.jsonl"):
+    histories: list[File] = []
+    for file in files_of(source, "rollout-*.jsonl", "rollout-*.json", "history.jsonl"):
         if isinstance(file, Left):
             yield file
+        elif HISTORY.match(source.begins(file)):
+            histories.append(file)
         else:
             headers[file] = Header.of(source, file)
     there = {header.id for header in headers.values()}
@@ -56,6 +66,8 @@ def read(source: Source) -> Read:
         if headers[file].forked_from not in (None, *there) and headers[file].lacks_beginning:
             yield Left(file.place, NO_BEGINNING)
         yield from _session_turns(source, file, headers[file], projects)
+    for file in histories:
+        yield from prompts_left(CLIENT, prompts_of_codex(source, file), there)
 
 
 def _parents_first(headers: Mapping[File, Header]) -> list[File]:
@@ -74,7 +86,7 @@ def _parents_first(headers: Mapping[File, Header]) -> list[File]:
 
 
 def _session_turns(source: Source, file: File, header: Header, projects: Projects) -> Read:
-    entries = entries_of(source, file)
+    entries = _lines_of_session(source, file)
     survey = Survey(entries)
     conversation = header.conversation(projects.named(header.folder), survey.as_of)
     for entry, line in session_lines(entries, survey, header):
@@ -82,6 +94,17 @@ def _session_turns(source: Source, file: File, header: Header, projects: Project
             yield Left(entry.place, entry.reason)
         elif line:
             yield from line.as_turns(f"{file.place}, line {line.number + 1}", conversation)
+
+
+def _lines_of_session(source: Source, file: File) -> Entries:
+    """Return what yields the lines of a session, each time from its beginning; of one object, its header and items."""
+    if not FIRST_FORM.match(source.begins(file)):
+        return entries_of(source, file)
+    raw = source.whole(file)
+    header = {"type": "session_meta", "payload": mapping(raw.get("session"))} if isinstance(raw, dict) else raw
+    items = raw.get("items") if isinstance(raw, dict) else ()
+    found = [header, *(one for one in items or () if isinstance(one, dict))]
+    return lambda: iter(enumerate(found))
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +131,7 @@ class Header:
     def of(cls, source: Source, file: File) -> Header:
         """Return the header of a file; its name says which session it is where it has none."""
         done = source.done
-        found = cls.among((entry for _, entry in source.objects(file)), file.path.stem[-OF_A_NAME:])
+        found = cls.among((entry for _, entry in _lines_of_session(source, file)()), file.path.stem[-OF_A_NAME:])
         source.done = done
         return found
 
@@ -119,12 +142,12 @@ class Header:
             raw = mapping(entry.get("payload")) or entry if isinstance(entry, Mapping) else {}
             if raw.get("id") and (number == 0 or entry.get("type") == "session_meta"):
                 forked = raw.get("forked_from_id")
-                refers = bool(
-                    raw.get("history_base") or raw.get("forked_from_ordinal_exclusive") or entry.get("ordinal")
-                )
+                beginnings = raw.get("history_base"), raw.get("forked_from_ordinal_exclusive"), entry.get("ordinal")
                 by_agent = "subagent" in mapping(raw.get("source"))
                 began_at = time_of(entry) or time_of(raw)
-                return cls(str(raw["id"]), raw.get("cwd"), str(forked) if forked else None, refers, by_agent, began_at)
+                return cls(
+                    str(raw["id"]), raw.get("cwd"), str(forked) if forked else None, any(beginnings), by_agent, began_at
+                )
         return cls(name)
 
     def conversation(self, project: str | None, as_of: datetime | None) -> Conversation:
@@ -226,7 +249,7 @@ def said_in_entry(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
         return _of_event(raw), True
     match raw.get("type"):
         case "message" if raw.get("role") == "user":
-            return by_person(CLIENT, raw.get("content")), False
+            return by_person(CLIENT, _typed(raw)), False
         case "message" if raw.get("role") == "assistant":
             return by_assistant(raw.get("content")), False
         case "function_call" | "custom_tool_call":
@@ -236,6 +259,15 @@ def said_in_entry(entry: Mapping[str, Any]) -> tuple[Uttered, bool]:
         case "function_call_output" | "custom_tool_call_output":
             return Uttered("tool", answered(raw.get("output"))), False
     return Uttered(), False
+
+
+def _typed(raw: Mapping[str, Any]) -> Any:
+    """Return what of a message's content is the user's, where a newer version says what each part of it is."""
+    content = raw.get("content")
+    kinds = mapping(raw.get("internal_chat_message_metadata_passthrough")).get("content_item_kinds")
+    if not isinstance(content, list) or not isinstance(kinds, list) or len(kinds) != len(content):
+        return content
+    return [part for part, kind in zip(content, kinds, strict=True) if TYPED.match(str(kind))]
 
 
 def _payload(entry: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -251,6 +283,8 @@ def _answers(output: Any) -> Iterator[str]:
 
 def _of_event(raw: Mapping[str, Any]) -> Uttered:
     item = mapping(raw.get("item")) if raw.get("type") == "item_completed" else {}
+    if raw.get("type") == REVIEWS:
+        return by_person(CLIENT, mapping(raw.get("target")).get("instructions"))
     role = EVENTS.get(str(raw.get("type"))) or ITEMS.get(str(item.get("type")))
     content = item.get("content") if item else raw.get("message")
     if role == "user":

@@ -2,7 +2,8 @@
 
 A session is a file session-*.json, or session-*.jsonl, a log of messages and of changes to them: a message that grows
 is written again, `$set` brings several at once, `$rewindTo` takes back a message with all after it. What a user has
-saved with /chat save is in a file checkpoint-*.json, without times. Sub-agents have folders of their own.
+saved with /chat save is in a file checkpoint-*.json, without times. Sub-agents have folders of their own. Of sessions
+whose files are gone, or that were never kept, logs.json still has the prompts.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pgengram.store.assistant.conversations import FROM_FILE, Conversation, sour
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source
+from pgengram.transfer.prompt_history import prompts_left, prompts_of_gemini
 from pgengram.transfer.records import Left, Read, mapping, moment
 from pgengram.transfer.transcripts import (
     SUBAGENT,
@@ -34,6 +36,8 @@ from pgengram.transfer.wrappers import ACKNOWLEDGED, BY_CLIENT, FILES_BEGIN, FIL
 
 CLIENT: Final = "gemini-cli"
 CHECKPOINT: Final = "checkpoint-"
+LOGS: Final = "logs.json"
+LOGGED: Final = re.compile(rb'\s*\[\s*\{\s*"sessionId"\s*:')  # how the file of all prompts of a project begins
 SAVED_TIME: Final = "a saved chat has no times; its turns have the time of its file"
 NO_SESSION: Final = "it is not a session of Gemini CLI"
 MISSING: Final = "it goes back to a message that is missing"
@@ -42,20 +46,31 @@ _HASH: Final = re.compile(r"[0-9a-f]{32,}")
 
 def read(source: Source) -> Read:
     """Read the turns of every session, and of every chat that was saved."""
-    for file in files_of(source, "session-*.json", "session-*.jsonl", "*chats/*/*.jsonl", f"{CHECKPOINT}*.json"):
+    sessions: set[str] = set()
+    logs: list[File] = []
+    for file in files_of(source, "session-*.json", "session-*.jsonl", "*chats/*/*.jsonl", f"{CHECKPOINT}*.json", LOGS):
         if isinstance(file, Left):
             yield file
-            continue
-        session = Session()
-        for place, entry in _session_entries(source, file):
-            if left := entry if isinstance(entry, Left) else session.take(place, entry):
-                yield left
-        if session.header.get("kind") == "subagent" or "chats" in file.path.parts[:-2]:
-            yield Left(file.place, SUBAGENT, by_design=True)
-        elif session.saved:
-            yield from _saved(source, file, session)
+        elif LOGGED.match(source.begins(file)):
+            logs.append(file)
         else:
-            yield from _message_turns(file, session)
+            yield from _file_turns(source, file, sessions)
+    for file in logs:
+        yield from prompts_left(CLIENT, prompts_of_gemini(source, file, _project_of_file(file)), sessions)
+
+
+def _file_turns(source: Source, file: File, sessions: set[str]) -> Read:
+    session = Session()
+    for place, entry in _session_entries(source, file):
+        if left := entry if isinstance(entry, Left) else session.take(place, entry):
+            yield left
+    if session.header.get("kind") == "subagent" or "chats" in file.path.parts[:-2]:
+        yield Left(file.place, SUBAGENT, by_design=True)
+    elif session.saved:
+        yield from _saved(source, file, session)
+    else:
+        sessions.add(session.id_in(file))
+        yield from _message_turns(file, session)
 
 
 @dataclass(slots=True)
@@ -73,6 +88,10 @@ class Session:
     messages: dict[str, tuple[str, Mapping[str, Any]]] = field(default_factory=dict)
     withdrawn: set[str] = field(default_factory=set)
     saved: list[Mapping[str, Any]] = field(default_factory=list)
+
+    def id_in(self, file: File) -> str:
+        """What the session is called, by its file if nothing in it says so."""
+        return str(self.header.get("sessionId") or file.path.stem)
 
     def take(self, place: str, entry: Mapping[str, Any]) -> Left | None:
         """Take in a line; return why that is not possible."""
@@ -130,7 +149,7 @@ def said_in_message(message: Mapping[str, Any]) -> Uttered:
 def _message_turns(file: File, session: Session) -> Read:
     times = [time_of(one) for _, one in session.messages.values()]
     as_of = max(filter(None, (moment(session.header.get("lastUpdated")), *times)), default=None)
-    id_ = str(session.header.get("sessionId") or file.path.stem)
+    id_ = session.id_in(file)
     time = moment(session.header.get("startTime"))
     conversation = Conversation(CLIENT, id_, _project_of_file(file), as_of=as_of, began_at=time)
     for number, (name, (place, message)) in enumerate(session.messages.items(), FROM_FILE):

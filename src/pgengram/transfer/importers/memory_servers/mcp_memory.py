@@ -102,6 +102,7 @@ def _entity_record(row: Row) -> dict[str, Any]:
 def _entity_items(place: str, row: Row, entity: dict[str, Any]) -> Iterator[Item | Left]:
     yield Item(place, entity)
     observations = row.get("observations") or []
+    observations = [observations] if isinstance(observations, str) else observations
     if not isinstance(observations, list):
         yield Left(place, "its observations are not a list")
         return
