@@ -71,7 +71,7 @@ class Arrivals:
         return brought
 
     async def _bring_prompts(self, tx: Transaction, prompts: Sequence[tuple[int, Said]], brought: Brought) -> None:
-        """Bring in the prompts of conversations that no other source has."""
+        """Store the prompts of conversations that no other source has."""
         fits = {place: fitted(turn) for place, (_, turn) in prompts}
         asked = [(place, (one, fits[place][0])) for place, (one, _) in prompts]
         known = await store.known_prompts(tx, asked)
