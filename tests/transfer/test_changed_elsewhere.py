@@ -113,3 +113,46 @@ async def test_what_was_changed_here_since_stays_and_what_no_time_orders_is_kept
 
     assert texts(database) == ["The bus is gone.", NEW]
     assert [report.added["memory"] for report in (again, first, second)] == [0, 1, 0]
+
+
+def a_note(folder: Path, text: str, second: int) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    os.utime(folder / "README.md", (1_780_000_000 + second,) * 2)
+    return folder
+
+
+@pytest.mark.parametrize("folders", [("boats", "cats"), ("1/docs", "2/docs")])
+@pytest.mark.parametrize("newer_first", [False, True])
+@pytest.mark.parametrize("alone", [False, True])
+async def test_notes_of_one_name_in_two_folders_are_two(
+    manager: MemoryManager,
+    database: Database,
+    tmp_path: Path,
+    folders: tuple[str, str],
+    *,
+    newer_first: bool,
+    alone: bool,
+) -> None:
+    notes = [
+        a_note(tmp_path / folders[0], "The boat is red.\n", 1),
+        a_note(tmp_path / folders[1], "The cat is grey.\n", 9),
+    ]
+
+    for note_ in (notes[::-1] if newer_first else notes) * 2:
+        await brought(manager, note_ / "README.md" if alone else note_)
+
+    assert texts(database) == ["The boat is red.", "The cat is grey."]
+
+
+@pytest.mark.parametrize("newer_first", [False, True])
+async def test_rows_of_one_number_in_two_files_are_two(
+    manager: MemoryManager, database: Database, tmp_path: Path, *, newer_first: bool
+) -> None:
+    (tmp_path / "1.csv").write_text("id,content,updated_at\n1,The boat is red.,2026-01-01\n")
+    (tmp_path / "2.csv").write_text("id,content,updated_at\n1,The cat is grey.,2026-02-01\n")
+
+    for name in ("21" if newer_first else "12") * 2:
+        await brought(manager, tmp_path / f"{name}.csv")
+
+    assert texts(database) == ["The boat is red.", "The cat is grey."]

@@ -36,6 +36,9 @@ def workspace(user: Path, folder: str) -> Path:
     return place
 
 
+PLAN = "1. Lay the keel." * 60
+
+
 async def test_cursors_user_folder_keeps_the_messages_of_each_chat_in_their_order(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:
@@ -44,11 +47,14 @@ async def test_cursors_user_folder_keeps_the_messages_of_each_chat_in_their_orde
     stored(
         user / "globalStorage" / "state.vscdb", "cursorDiskKV",
         composerData__c1={"composerId": "c1", "name": "The hull", "createdAt": MAY, "fullConversationHeadersOnly": [
-            {"bubbleId": name, "type": 1 + (name != "b1")} for name in ("b1", "b2", "b3", "b4", "gone")]},
+            {"bubbleId": name, "type": 1 + (name != "b1")} for name in ("b1", "b2", "b3", "b4", "b5", "b6", "gone")]},
         bubbleId__c1__b1={"type": 1, "text": "How thick is the tar?", "createdAt": "2024-05-01T10:01:00.000Z"},
         bubbleId__c1__b2={"type": 2, "text": "", "thinking": {"text": "Hm."}},
         bubbleId__c1__b3={"type": 2, "text": "", "toolFormerData": tool},
         bubbleId__c1__b4={"type": 2, "text": "Three layers.", "timingInfo": {"clientRpcSendTime": MAY + 120_000}},
+        bubbleId__c1__b5={"type": 1, "text": "", "richText": json.dumps({"root": {"children": [
+            {"children": [{"text": "Lay "}, {"text": "a keel."}]}, {"children": [{"text": "Of oak."}]}]}})},
+        bubbleId__c1__b6={"type": 2, "text": "", "toolFormerData": {"name": "create_plan", "rawArgs": json.dumps({"plan": PLAN})}},
         composerData__c2={"composerId": "c2", "createdAt": MAY, "conversation": [{"bubbleId": "x", "type": 1, "text": "Inline."}]},
         somethingElse={"text": "Not a chat."},
     )  # fmt: skip
@@ -73,13 +79,15 @@ async def test_cursors_user_folder_keeps_the_messages_of_each_chat_in_their_orde
 
     assert (report.system, dict(report.added), reasons(report)) == (
         "cursor",
-        {"turn": 5},
+        {"turn": 7},
         {"it is listed but missing": 1},
     )
     assert [row[1:] for row in turns(database)] == [
         ("c1", "user", "How thick is the tar?", "2024-05-01 10:01"),
         ("c1", "tool", 'read_file {"path": "hull.py"}\ntar = 3', "2024-05-01 10:01"),
         ("c1", "assistant", "Three layers.", "2024-05-01 10:02"),
+        ("c1", "user", "Lay a keel.\nOf oak.", "2024-05-01 10:02"),
+        ("c1", "assistant", PLAN, "2024-05-01 10:02"),
         ("c2", "user", "Inline.", "2024-05-01 10:00"),
         ("t1", "assistant", "Long ago.", "2024-05-01 10:00"),
     ]

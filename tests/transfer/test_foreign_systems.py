@@ -543,6 +543,19 @@ def test_mem0s_expiry_is_the_end_of_its_day_and_the_assistants_rows_have_it_as_t
     assert not any("4711" in one["content"] for one in shown)
 
 
+@pytest.mark.parametrize("system", ["mcp-memory-service", "mcp-memory"])
+def test_what_another_system_says_of_expiry_holds_here_too(database: Database, tmp_path: Path, system: str) -> None:
+    path = tmp_path / "export.json"
+    row = {"content": "Parking code 4711.", "content_hash": "h", "metadata": {"expires_at": "2026-01-31"}}
+    entity = {"name": "Ada", "entityType": "guest", "observations": ["parks at 4711"], "expiresAt": "2026-01-31"}
+    kinds = {"mcp-memory-service": {"memories": [row]}, "mcp-memory": {"entities": [entity], "relations": []}}
+    path.write_text(json.dumps(kinds[system]))
+
+    brought_in(database, system, path)
+
+    assert {row["expires_at"] for row in memories(database)} == {datetime(2026, 2, 1, tzinfo=UTC)}
+
+
 def test_what_is_deleted_in_another_system_later_is_forgotten_by_the_next_import(
     database: Database, tmp_path: Path
 ) -> None:

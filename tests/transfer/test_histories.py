@@ -89,6 +89,20 @@ def chat(*more: dict[str, Any], current: str = "a2") -> dict[str, Any]:
     }  # fmt: skip
 
 
+async def test_what_a_user_said_to_chatgpt_in_an_unknown_form_is_told(
+    manager: MemoryManager, database: Database, tmp_path: Path
+) -> None:
+    odd = node("u2", "a2", "user", "", MAY + 180, content={"content_type": "gesture", "body": "waves"})
+    part = node(
+        "u3", "u2", "user", "", MAY + 190, content={"content_type": "multimodal_text", "parts": [{"text": "And so?"}]}
+    )
+
+    report = await brought_in(manager, zipped(tmp_path / "1.zip", conversations__json=[chat(odd, part, current="u3")]))
+
+    assert reasons(report) == {"what was said is in a form that this version doesn't know": 1}
+    assert turns(database)[-1][3] == "And so?"
+
+
 async def test_a_chatgpt_export_keeps_what_is_shown_at_the_end_and_grows_by_what_was_said_later(
     manager: MemoryManager, database: Database, tmp_path: Path
 ) -> None:
@@ -299,8 +313,9 @@ async def test_an_export_of_records_is_recognised_and_kept(
     assert len(turns(database)) == (1 if system in ("claude-mem", "engram", "letta") else 0)
 
 
+@pytest.mark.parametrize("is_first_form", [False, True])
 async def test_of_a_letta_agent_what_was_said_is_kept_and_neither_its_wrapping_nor_what_it_thought(
-    manager: MemoryManager, database: Database, tmp_path: Path
+    manager: MemoryManager, database: Database, tmp_path: Path, *, is_first_form: bool
 ) -> None:
     asked = {"type": "user_message", "message": "What lasts?", "time": "2024-05-01 10:00:00 AM UTC+0000"}
     call = {"id": "c", "type": "function", "function": {"name": "send_message", "arguments": '{"message": "Oak."}'}}
@@ -314,14 +329,13 @@ async def test_of_a_letta_agent_what_was_said_is_kept_and_neither_its_wrapping_n
         for place, (role, text, more) in enumerate(told)
     ]
     path = tmp_path / "agent.af"
-    path.write_text(
-        json.dumps({"agents": [{"id": "agent-0", "block_ids": [], "messages": messages}]}), encoding="utf-8"
-    )
+    agent = {"id": "agent-0", "block_ids": [], "core_memory": [], "messages": messages}
+    path.write_text(json.dumps(agent if is_first_form else {"agents": [agent]}), encoding="utf-8")
 
     report = await brought_in(manager, path)
 
     assert (report.system, reasons(report)) == ("letta", {})
-    said = database.rows("SELECT role, text FROM conversation_turns ORDER BY number")
+    said = database.rows("SELECT role, text FROM conversation_turns ORDER BY time, number")
     wanted = [("user", "What lasts?"), ("assistant", "Oak."), ("tool", "3 results"), ("assistant", "And tar.")]
     assert [(one["role"], one["text"]) for one in said] == wanted
 

@@ -50,14 +50,19 @@ async def test_an_artifact_of_claude_ai_is_kept_whole_as_it_was_at_the_end(
     first = await imported(manager, old)
     whole = said(database)
     ran = [text("counted"), {"type": "tool_use", "name": "repl", "input": {"code": "birds.length"}}]
-    await imported(manager, zipped(path, conversations__json=exported(made, changed, lost, [file], ran)))
+    shell = [
+        text("written"),
+        {"type": "tool_use", "name": "bash_tool", "input": {"command": f"cat > a.md <<E\n{LONG}E"}},
+    ]
+    looked = [text("looked"), {"type": "tool_use", "name": "web_search", "input": {"query": "terns"}}]
+    await imported(manager, zipped(path, conversations__json=exported(made, changed, lost, [file], ran, shell, looked)))
     await imported(manager, old)
 
     assert first.added["turn"] == 2
     assert whole == {"c-1": ["by ferry", f"[plan.md]\n# Day 1\n{LONG}kittiwake"]}
     assert said(database)["c-1"] == [
         "by ferry", "changed", f"[plan.md]\n# Day 1\n{LONG}guillemot\nand a puffin", f"[list.md]\n{LONG}razorbill",
-        "counted", "[repl]\nbirds.length",
+        "counted", "[repl]\nbirds.length", "written", f"[bash_tool]\ncat > a.md <<E\n{LONG}E", "looked",
     ]  # fmt: skip
     for bird in ("guillemot", "razorbill"):
         rows = database.rows(f"SELECT 1 FROM conversation_turns WHERE terms && pgengram_turn_terms('{bird}')")

@@ -410,6 +410,7 @@ async def test_what_was_pasted_or_spoken_to_claude_ai_is_kept(
         {"attachments": pasted, "text": ""},
         {"content": [{"type": "thinking", "text": "hm"}, {"type": "voice_note", "text": "spoken"}]},
         {"content": [{"type": "text", "text": "see"}], "attachments": pasted[:1]},
+        {"content": [{"type": "text", "text": ""}], "text": "in the other field"},
     ]
     messages = [{"uuid": f"m{n}", "sender": "human", "created_at": at(n), **one} for n, one in enumerate(said_so)]
     path = tmp_path / "conversations.json"
@@ -421,4 +422,5 @@ async def test_what_was_pasted_or_spoken_to_claude_ai_is_kept(
         "pasted\n\npasted None\n\n[paste.txt]\npasted paste.txt",
         "spoken",
         "see\n\npasted",
+        "in the other field",
     ]

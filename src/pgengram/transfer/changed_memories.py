@@ -20,10 +20,12 @@ from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history, newer_states, transferring
 from pgengram.store.reading.transferring import Arrival
+from pgengram.text.similarity.differences import tokens
 from pgengram.transfer.records import Item, Left, moment, uuid_of
 from pgengram.transfer.report import Imported
 
 Pair = tuple[Item, Arrival]
+ALIKE: Final = 0.6  # of the words of a note that another state of it has, too
 SHOWN: Final = 400  # characters of each text of a conflict
 OF_A_NOTE: Final = (
     "kind", "importance", "project", "user", "collection", "source", "speaker", "emotion", "pinned", "confidence",
@@ -57,20 +59,25 @@ class ChangedMemories:
         return MemoryManager(self._core.settings, self._core)
 
     async def without_order(self, pairs: Sequence[Pair]) -> list[Pair]:
-        """Return other systems' memories that say what they never said here, in an order that no time tells."""
+        """Return other systems' memories that say what they never said here, in an order that no time tells, or what
+        has little to do with what they say here.
+        """
         asked = [pair for pair in pairs if _is_foreign(pair[0])]
         if not asked:
             return []
         texts = {arrived.id: str(arrived.rows["memories"]["content"]) for _, arrived in asked}
+        by_place = [arrived.id for item, arrived in asked if item.by_place]
         async with self._core.store.transaction() as tx:
             known = await transferring.known_memories(tx, [arrived for _, arrived in asked])
             unseen = await newer_states.unseen(tx, texts)
-        return [
-            pair
-            for pair in asked
-            if pair[1].id in unseen
-            and moment(pair[0].record.get("updated_at")) in (None, known.states.get(pair[1].id, (None, 0))[0])
-        ]
+            rows = await memories.read_memories(tx, by_place, None)
+        strange = {id_ for id_, row in rows.items() if not _is_alike(row["content"], texts[id_])}
+
+        def is_apart(item: Item, arrived: Arrival) -> bool:
+            at = moment(item.record.get("updated_at"))
+            return arrived.id in strange or at in (None, known.states.get(arrived.id, (None, 0))[0])
+
+        return [pair for pair in asked if pair[1].id in unseen and is_apart(*pair)]
 
     async def take(self, pairs: Sequence[Pair]) -> None:
         """Change the memories that are here under their own ids, and count those that changed."""
@@ -209,6 +216,14 @@ class ChangedMemories:
                 )
             return True
         return False
+
+
+def _is_alike(one: str, other: str) -> bool:
+    """Whether a note may have become another: most words of the shorter one, without its title, are in both."""
+    title, first, second = tokens(one.partition("\n")[0]), tokens(one), tokens(other)
+    if title < first and title < second:
+        first, second = first - title, second - title
+    return len(first & second) >= ALIKE * min(len(first), len(second))
 
 
 def _is_foreign(item: Item) -> bool:

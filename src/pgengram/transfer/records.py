@@ -21,6 +21,8 @@ EDITED: Final = "it was edited or generated again later"
 MILLISECONDS: Final = 100_000_000_000  # a larger time is in milliseconds: as seconds it would be the year 5138
 
 MOST_NUMBER: Final = 1e24  # a larger one is no time, in whatever unit
+EXPIRES: Final = ("expires_at", "expiresAt", "expiration_date")  # in the metadata of other systems
+_COUNTED: Final = re.compile(r"\d{1,15}")  # an id that other stores give to something else
 _NUMBER: Final = re.compile(r"-?[0-9]{1,25}(?:\.[0-9]{1,25})?")
 
 
@@ -30,7 +32,8 @@ class Item:
 
     foreign: its words are another system's, so its tags are spelled again; edits: it was exported from here, so a
     memory that is there takes over what it says now; last: whatever it leads to came before it, so that it need not
-    wait; by_file_time: its updated_at is when its file was changed, which may be when the file was copied.
+    wait; by_file_time: its updated_at is when its file was changed, which may be when the file was copied; by_place: it
+    is known by where it is, where another folder of that name may have another.
     """
 
     place: str
@@ -39,6 +42,7 @@ class Item:
     edits: bool = False
     last: bool = False
     by_file_time: bool = False
+    by_place: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,19 +140,30 @@ def memory(system: str, key: object, content: Any, **fields: Any) -> dict[str, A
     Args:
         system: which; kept in the metadata with `key`. key: what the other system calls it. content: its text. fields:
         those of a memory's record; kind, tags and moments in any form that other systems have. A system that tells
-            when a memory was changed keeps its key, so whatever it says, it is the same memory.
+            when a memory was changed keeps its key, so whatever it says, it is the same memory; but a key such as 1,
+            which another file has, too, tells it only together with when it was created.
     """
     metadata = {**(fields.pop("metadata", None) or {}), "imported": {"from": system, "id": key}}
+    fields.setdefault("expires_at", _first_named(metadata, EXPIRES))
     given = {name: READERS.get(name, lambda value: value)(value) for name, value in fields.items()}
     text = content if isinstance(content, str) else ""
-    is_named = "updated_at" in fields and key not in (None, "")
     return {
         "record": "memory",
-        "id": str(id_of(system, key, "" if is_named else text, given.get("created_at"))),
+        "id": str(id_of(system, key, "" if _is_named(key, fields, given) else text, given.get("created_at"))),
         "content": content,
         "metadata": metadata,
         **{name: _as_utc_text(value) for name, value in given.items() if value not in (None, [], "")},
     }
+
+
+def _is_named(key: object, fields: Mapping[str, Any], given: Mapping[str, Any]) -> bool:
+    """Whether a key tells a memory, whatever that says."""
+    is_unique = given.get("created_at") is not None or not _COUNTED.fullmatch(str(key))
+    return "updated_at" in fields and key not in (None, "") and is_unique
+
+
+def _first_named(values: Mapping[str, Any], names: Sequence[str]) -> Any:
+    return next((values[name] for name in names if values.get(name)), None)
 
 
 def _as_utc_text(value: Any) -> Any:
@@ -288,8 +303,8 @@ def _number_or_date(text: str) -> datetime | float | None:
 
 
 def _expiry(value: Any) -> datetime | None:
-    """Return when something expires; what does so in another lifetime never does."""
-    at = moment(value)
+    """Return when something expires, a day with its end; what does so in another lifetime never does."""
+    at = end_of_day(value)
     return at if at and at < datetime.now(UTC) + f.LONGEST_LIFE else None
 
 

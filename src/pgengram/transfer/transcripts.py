@@ -178,6 +178,15 @@ def _short_input(given: Any) -> str:
     return (given if isinstance(given, str) else json.dumps(given, ensure_ascii=False))[:MAX_INPUT]
 
 
+def strings_in(value: Any) -> Iterator[str]:
+    """Yield the texts within a value of JSON, at any depth."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping | list):
+        for one in value.values() if isinstance(value, Mapping) else value:
+            yield from strings_in(one)
+
+
 ON, BESIDE, TAKEN_BACK, APART = range(4)  # of what leads to the end, not, left, or in another tree
 
 
@@ -282,6 +291,13 @@ class Works:
                     self._write(number, f"{number} {block.get('id')}", "repl", given.get("code"))
                 case "str_replace" if str(given.get("path")) in self._by_name:
                     self._replace(number, str(given["path"]), given)
+                case name:
+                    self._long_texts(number, f"{number} {block.get('id')}", str(name), given)
+
+    def _long_texts(self, number: int, call: str, tool: str, given: Mapping[str, Any]) -> None:
+        """Take whatever a tool was given at such a length, such as a message, or a file by way of a shell."""
+        for place, text in enumerate(one for one in strings_in(given) if len(one) > MAX_INPUT):
+            self._write(number, f"{call} {place}", tool, text)
 
     def _artifact(self, number: int, given: Mapping[str, Any]) -> None:
         name = str(given.get("id") or given.get("title") or "")

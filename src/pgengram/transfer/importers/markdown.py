@@ -55,7 +55,7 @@ def read(source: Source) -> Read:
         if not note.body:
             yield Left(place, "it is empty")
             continue
-        record = _note_record(file, stem, note)
+        record = _note_record(source.folder, file, note)
         for name in (*named(note.fields, stem), *_paths(file)):
             ids.setdefault(name, record["id"])
         is_ours = uuid_of(note.fields.get("id")) is not None
@@ -63,7 +63,7 @@ def read(source: Source) -> Read:
             in_text = {name for _, name in links} - {name for _, name in Note(note.fields).links} if is_ours else set()
             leads.append((place, record["id"], links, in_text))
         told = is_ours or _first_field(note, TIMES["updated_at"]) is not None
-        yield Item(place, record, edits=is_ours, by_file_time=not told)
+        yield Item(place, record, edits=is_ours, by_file_time=not told, by_place=_is_by_place(note))
     for place, id_, links, in_text in leads:
         yield from _links(place, id_, links, ids, in_text)
 
@@ -104,22 +104,28 @@ def _notes(source: Source) -> Iterator[tuple[File, Note | Left]]:
             yield file, document(source, file)
 
 
-def _note_record(file: File, stem: str, note: Note) -> dict[str, Any]:
-    title = str(note.fields.get("title") or stem)
+def _note_record(folder: str, file: File, note: Note) -> dict[str, Any]:
+    title = str(note.fields.get("title") or file.path.stem)
     own = uuid_of(note.fields.get("id"))
     kept = {name: value for name, value in note.fields.items() if name not in KNOWN}
     known = _memory_fields(note, kept)
     if own is None:
         others = {name: known.pop(name) for name in OURS if name in known and not _is_ours(name, known[name])}
         kept |= {name: note.fields.get(name, value) for name, value in others.items()}
-        key = str(note.fields.get("permalink") or file.place)
+        place = str(note.fields.get("permalink") or file.place)
         known["tags"] = note.tags
-        made = memory(SYSTEM, key, _titled(note.body, title), metadata={"title": title} | kept, **known)
+        made = memory(SYSTEM, f"{folder}/{place}", _titled(note.body, title), metadata={"title": title} | kept, **known)
+        made["metadata"]["imported"]["id"] = place
         return _with_file_times(made, file)
     metadata = note.fields.get("metadata")
     kept |= metadata if isinstance(metadata, dict) else {}
     made = memory(SYSTEM, str(own), note.body, metadata=kept, **known)
     return {**made, "id": str(own), "metadata": kept, "status": note.fields.get("status") or "active"}
+
+
+def _is_by_place(note: Note) -> bool:
+    """Whether nothing but its place tells a note from others."""
+    return uuid_of(note.fields.get("id")) is None and _first_field(note, TIMES["created_at"]) is None
 
 
 def _is_ours(name: str, value: Any) -> bool:

@@ -42,6 +42,7 @@ from pgengram.transfer.input.json_records import (
 MOST_OF_ALL: Final = 64 << 30  # bytes of all files of a zip, unpacked
 MOST_FILES: Final = 200_000
 MOST_BESIDE: Final = 48 << 20  # bytes of a hidden file that is asked for by its name
+PACKERS: Final = ("zlib", "lzma", "bz2", "zstd", "backports", "compression")  # modules of errors of packed bytes
 HEAD: Final = 64 << 10  # bytes that tell which format a file has
 
 
@@ -106,6 +107,13 @@ class Source:
         if len(self.files) > MOST_FILES:
             raise InvalidInput(f"{path} has more than {MOST_FILES:,} files.", "Import a part of it.")
         self.total = sum(file.size for file in self.files if not file.reason)
+
+    @property
+    def folder(self) -> str:
+        """What the folder is called that was given, or from which a file was; empty where nobody says."""
+        path = self.path.absolute()
+        found = path.name if path.is_dir() else path.stem if self._zip else path.parent.name
+        return found if self._name == self.path.name else ""
 
     def _found(self) -> Iterator[File]:
         try:
@@ -223,14 +231,7 @@ class Source:
         except (zipfile.BadZipFile, EOFError, NotImplementedError, OSError, RuntimeError) as error:
             raise ValueError(_why(error)) from None
         except Exception as error:  # each way to pack has its own error
-            if type(error).__module__.lstrip("_").partition(".")[0] in (
-                "zlib",
-                "lzma",
-                "bz2",
-                "zstd",
-                "backports",
-                "compression",
-            ):
+            if type(error).__module__.lstrip("_").partition(".")[0] in PACKERS:
                 raise ValueError("its packed bytes are broken") from None
             raise
 

@@ -17,6 +17,7 @@ from pgengram.transfer.records import EDITED, Left, Read, Said, mapping, moment,
 from pgengram.transfer.transcripts import Works, withdrawn
 
 CLIENT: Final = "chatgpt"
+NEW_KIND: Final = "what was said is in a form that this version doesn't know"
 THOUGHTS: Final = ("thoughts", "reasoning_recap")
 NOT_TEXT: Final = {
     "image_asset_pointer": "[image]",
@@ -51,12 +52,19 @@ def _conversation_turns(record: Record) -> Iterator[Said | Left]:
         time = times[number] or time
         place = f"{record.place}, message {name}"
         role, text, outdated = _as_it_stands(message, number, works, is_shown=name in shown)
-        if not role and name not in shown:
-            yield Left(place, EDITED, by_design=True)
+        if why := _why_left(message, role, is_shown=name in shown):
+            yield Left(place, why, by_design=why == EDITED)
         else:
             yield said_or_left(
                 place, conversation, number, role, text, time, id_=name, withdrawn=outdated or name not in shown
             )
+
+
+def _why_left(message: Mapping[str, Any], role: str, *, is_shown: bool) -> str:
+    """Return why nothing can be said of a message; empty where that is not so."""
+    if not role and not is_shown:
+        return EDITED
+    return NEW_KIND if role == "user" and not mapping(message.get("content")).keys() & {"parts", "text"} else ""
 
 
 def _as_it_stands(message: Mapping[str, Any], number: int, works: Works, *, is_shown: bool) -> tuple[str, str, bool]:
@@ -109,5 +117,4 @@ def _part_text(part: Any) -> str:
         return part
     if not isinstance(part, dict):
         return ""
-    kind = part.get("content_type")
-    return str(part.get("text") or "") if kind == "audio_transcription" else NOT_TEXT.get(str(kind), "")
+    return str(part.get("text") or "") or NOT_TEXT.get(str(part.get("content_type")), "")

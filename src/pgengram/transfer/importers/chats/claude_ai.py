@@ -149,11 +149,10 @@ def _role_and_content(message: Mapping[str, Any]) -> tuple[str, str]:
 
 def _written_texts(content: Any) -> Iterator[str]:
     """Yield what was written or spoken in the blocks of a message, but neither thoughts nor what tools did."""
-    if isinstance(content, str):
-        yield content
-    for block in message_blocks(content):
-        if block.get("type") not in NOT_SAID and isinstance(block.get("text"), str):
-            yield block["text"]
+    blocks = [block for block in message_blocks(content) if block.get("type") not in NOT_SAID]
+    for text in (content, *(block.get("text") for block in blocks)):
+        if isinstance(text, str) and text.strip():
+            yield text
 
 
 def _project_items(record: Record) -> Iterator[Item | Left]:

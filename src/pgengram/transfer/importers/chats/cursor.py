@@ -22,6 +22,7 @@ from pgengram.transfer.transcripts import Line, Uttered, by_person, called
 
 CLIENT: Final = "cursor"
 ROLES: Final = {1: "user", 2: "assistant", "user": "user", "ai": "assistant"}
+PLANS: Final = "create_plan"  # the tool that lays a plan before the user
 CHATS: Final = "SELECT key, value FROM cursorDiskKV WHERE key >= 'composerData:' AND key < 'composerData;' ORDER BY key"
 MESSAGE: Final = "SELECT value FROM cursorDiskKV WHERE key = ?"
 ITEM: Final = "SELECT value FROM ItemTable WHERE key = ?"
@@ -131,6 +132,23 @@ def _bubble_turns(
         )
 
 
+def _rich_text(value: Any) -> str:
+    """Return the words of a message as its editor has them: a tree, with a line for each paragraph."""
+    lines = mapping(mapping(value).get("root")).get("children")
+    return (
+        "\n".join(_words_of_node(line) for line in lines if isinstance(line, Mapping))
+        if isinstance(lines, list)
+        else ""
+    )
+
+
+def _words_of_node(node: Mapping[str, Any]) -> str:
+    if isinstance(node.get("text"), str):
+        return str(node["text"])
+    below = node.get("children")
+    return "".join(_words_of_node(one) for one in below if isinstance(one, Mapping)) if isinstance(below, list) else ""
+
+
 def _message_time(message: Mapping[str, Any]) -> datetime | None:
     timing = mapping(message.get("timingInfo"))
     return moment(message.get("createdAt")) or moment(timing.get("clientRpcSendTime") or timing.get("clientStartTime"))
@@ -138,12 +156,19 @@ def _message_time(message: Mapping[str, Any]) -> datetime | None:
 
 def _bubble_uttered(message: Mapping[str, Any]) -> Uttered:
     role = ROLES.get(message.get("type") or "", "")
-    text = message.get("text") or message.get("rawText")
+    text = message.get("text") or message.get("rawText") or _rich_text(message.get("richText"))
     if isinstance(text, str) and text.strip():
         return by_person(CLIENT, text) if role == "user" else Uttered(role, text.strip())
     tool = mapping(message.get("toolFormerData"))
     if not role or not tool.get("name"):
         return Uttered()
+    return _tool_uttered(tool)
+
+
+def _tool_uttered(tool: Mapping[str, Any]) -> Uttered:
+    plan = mapping(tool.get("rawArgs")).get("plan")
+    if tool["name"] == PLANS and isinstance(plan, str):
+        return Uttered("assistant", plan.strip())
     result = as_json(tool.get("result"))
     printed = result if isinstance(result, str) else mapping(result).get("output") or mapping(result).get("contents")
     return Uttered("tool", "\n".join(filter(None, [called(tool["name"], tool.get("rawArgs")), str(printed or "")])))

@@ -163,7 +163,7 @@ def _engram(_: str, row: Row) -> Made:
     title, body = row.get("title") or "", row.get("content") or ""
     kept = {name: row[name] for name in ("topic_key", "tool_name", "scope") if row.get(name)}
     made = memory(
-        "engram", row.get("sync_id") or row.get("id"), f"{title}\n{body}".strip() if title not in body else body,
+        "engram", row.get("sync_id") or f"{row.get('session_id')}/{row.get('id')}", f"{title}\n{body}".strip() if title not in body else body,
         tags=[row["type"]] if row.get("type") and known_kind(row["type"]) is None else [], metadata=kept,
         **picked_fields(row, "project", "created_at", "updated_at", "session_id", kind="type"),
     )  # fmt: skip
@@ -229,6 +229,14 @@ def _agent(place: str, row: Row) -> Made:
     return turns
 
 
+def _lone_message(place: str, row: Row) -> Said | Left:
+    """Return a message of an agent file of the first version, which is an agent by itself; messages have no names."""
+    conversation = Conversation("letta", place.rpartition(", byte")[0])
+    role, text = _said_to_letta(row)
+    id_ = f"{row.get('created_at')}\0{text}"
+    return said_or_left(place, conversation, FROM_FILE, role, text, moment(row.get("created_at")), id_=id_)
+
+
 def _turn(place: str, conversation: Conversation, number: int, message: Row) -> Said | Left:
     role, text = _said_to_letta(message)
     return said_or_left(place, conversation, number, role, text, moment(message.get("created_at")))
@@ -272,6 +280,7 @@ LAYOUTS: Final[dict[str, Makers]] = {
     "letta": {
         **dict.fromkeys(("blocks", "core_memory"), _block),
         "agents": _agent,
+        "messages": _lone_message,
         **dict.fromkeys(("", "passages", "archival_memory"), _passage),
     },
 }

@@ -14,14 +14,26 @@ from typing import Any, Final
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import only_file
 from pgengram.transfer.input.sources import Source
-from pgengram.transfer.records import Item, Left, Read, edge, made_of, mapping, memory, moment, of_ten, tag_words
+from pgengram.transfer.records import (
+    EXPIRES,
+    Item,
+    Left,
+    Read,
+    edge,
+    made_of,
+    mapping,
+    memory,
+    moment,
+    of_ten,
+    tag_words,
+)
 
 SYSTEM = "mcp-memory"
 ABOUT = "about"
 CREATED: Final = ("createdAt", "created_at", "timestamp", "ts", "created", "validFrom")
 UPDATED: Final = ("updatedAt", "updated_at", "lastModified", "lastUpdated", "modifiedAt")
 ENDED: Final = ("validTo", "valid_to", "expiredAt", "deletedAt")
-KEPT: Final = ("aliases", "version", "durability", "confidence", "source", "changedBy")
+KEPT: Final = (*EXPIRES, "aliases", "version", "durability", "confidence", "source", "changedBy")
 NEITHER: Final = "it is neither an entity nor a relation"
 _GRAPH: Final = re.compile(rb'\s*\{\s*"(?:entities|relations)"\s*:\s*\[')
 Row = Mapping[str, Any]
@@ -127,6 +139,9 @@ def _observation(where: str, raw: Any, row: Row, entity: dict[str, Any]) -> dict
         return Left(where, "it is empty")
     own, of_entity = _fork_fields(one), _fork_fields(row)
     fields = {**own, **{name: of_entity[name] for name in ("created_at", "updated_at") if not own[name]}}
+    fields["metadata"] = {
+        name: of_entity["metadata"][name] for name in EXPIRES if name in of_entity["metadata"]
+    } | fields["metadata"]
     if "status" in of_entity:
         fields |= {name: of_entity[name] for name in ("status", "valid_to")}
     fields["metadata"] |= {"entity": row["name"], "entity_type": row.get("entityType"), "observation": text}
