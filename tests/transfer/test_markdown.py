@@ -59,7 +59,7 @@ def test_a_vault_keeps_fields_dates_and_links_and_leaves_out_what_leads_nowhere(
 ) -> None:
     vault = written(
         tmp_path / "vault",
-        people__Ada="---\ntags: [Friend, baker]\ncreated: 2025-09-01\ntype: person\nmood: calm\n---\n"
+        people__Ada="---\ntags: [Friend, null, ~, baker]\ncreated: 2025-09-01\ntype: person\nmood: calm\n---\n"
         "# Ada\nRuns the [[Corner Bakery|shop]].\n- employs [[Ben]]\n[[Nobody]]",
         Corner_Bakery="---\ntags:\n  - shop\naliases:\n  - The Bakery\n---\nOpens at nine.",
         Ben="Ben works at [[the bakery]].",

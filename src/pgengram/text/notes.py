@@ -112,7 +112,8 @@ def _tags_of(value: Any) -> list[str]:
     """Return tags from a list, or from a text with commas or spaces between them, without the # before them."""
     if isinstance(value, str):
         value = value.split(",") if "," in value else value.split()
-    words = [str(one).strip().lstrip("#").strip() for one in value] if isinstance(value, list) else []
+    items = [one for one in value if one is not None] if isinstance(value, list) else []
+    words = [str(one).strip().lstrip("#").strip() for one in items]
     return [word for word in words if word]
 
 

@@ -232,7 +232,8 @@ def tag_words(value: Any) -> list[str]:
         value = as_json(value)
     if isinstance(value, str):
         value = value.split(",")
-    return [str(word).strip() for word in value if str(word).strip()] if isinstance(value, list) else []
+    words = (str(word).strip() for word in value if word is not None) if isinstance(value, list) else ()
+    return [word for word in words if word]
 
 
 def as_json(value: Any) -> Any:
