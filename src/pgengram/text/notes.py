@@ -26,6 +26,7 @@ MONTHS: Final = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", 
 _DAY: Final = re.compile(r"(\d{4})[-_](\d\d)[-_](\d\d)")
 _LINK: Final = re.compile(r"(?<!#)\[\[([^\[\]\n]+)\]\]")
 _IS_LINK: Final = re.compile(r"\s*!?\[\[[^\[\]]+\]\]\s*")
+EMPTY: Final = (None, "", "~", "null", "Null", "NULL")  # what an item of YAML may be that says nothing
 _TAG: Final = re.compile(
     r"(?:^|(?<=\s))[*_~=]{0,3}#(?:\[\[([^\[\]\n]+)\]\]|([^\s#\0.,;:!?()\[\]{}\"'`’“”<>|*=+&%$^~\\@]+))", re.MULTILINE
 )
@@ -112,7 +113,7 @@ def _tags_of(value: Any) -> list[str]:
     """Return tags from a list, or from a text with commas or spaces between them, without the # before them."""
     if isinstance(value, str):
         value = value.split(",") if "," in value else value.split()
-    items = [one for one in value if one is not None] if isinstance(value, list) else []
+    items = [one for one in value if one not in EMPTY] if isinstance(value, list) else []
     words = [str(one).strip().lstrip("#").strip() for one in items]
     return [word for word in words if word]
 
