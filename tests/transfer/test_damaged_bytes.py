@@ -20,6 +20,8 @@ import pytest
 from helpers import Database
 from machine import answered, pgengram
 from pgengram.errors import InvalidInput
+from pgengram.local.events import read_transcript
+from pgengram.store.assistant.conversations import Conversation
 from pgengram.transfer.input.json_records import objects_in_line
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import Opened
@@ -214,6 +216,18 @@ def test_what_stands_before_an_object_on_its_line_costs_it_nothing(tmp_path: Pat
     assert "Mill (place)" in texts
     assert sum(text.startswith("Ada") for text in texts) == 2
     assert [one.place for one in left] == (["line 2"] if piece == "a piece of it" else [])
+
+
+@pytest.mark.parametrize("piece", GLUED)
+def test_hooks_read_what_stands_behind_it_too(tmp_path: Path, piece: str) -> None:
+    said = {"type": "user", "uuid": "u1", "timestamp": "2026-09-02T10:00:00Z", "sessionId": "s1",
+            "message": {"role": "user", "content": "row on"}}  # fmt: skip
+    path = tmp_path / "s1.jsonl"
+    path.write_bytes(GLUED[piece] + json.dumps(said).encode() + b"\n")
+
+    _, turns = read_transcript(Conversation("claude-code", "s1", transcript=str(path)))
+
+    assert [turn.text for turn in turns if turn.text] == ["row on"]
 
 
 def test_of_a_torn_line_nothing_is_taken_for_a_whole_one(tmp_path: Path) -> None:
