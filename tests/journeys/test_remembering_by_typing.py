@@ -126,6 +126,18 @@ def test_what_hardly_fits_is_folded_away_and_said_to_be_no_answer(store: dict[st
     assert ("--all" in nothing) == (everything.count("garden fence") > nothing.count("garden fence"))
 
 
+def test_a_part_of_a_word_finds_what_contains_it_and_a_question_of_other_things_is_not_answered(
+    store: dict[str, str],
+) -> None:
+    for text in ("Die Betriebshaftpflichtversicherung kostet 512 Euro.", "The office is in Hamburg.", "A lamp."):
+        added(store, text)
+
+    for part, text in (("Versicherung", "Betriebshaft"), ("hamb", "Hamburg")):
+        found = typed(store, "search", part).stdout
+        assert text in found.partition("hardly")[0]
+        assert "Nothing fits" not in found
+
+
 def test_what_holds_now_is_written_as_a_text_for_another_assistant(store: dict[str, str], tmp_path: Path) -> None:
     added(store, "Answer in English.\nBe brief.", "--kind", "preference", "--occurred-at", "2026-03-01")
     added(store, "The release is on Friday.", "--project", "ark", "--kind", "decision")

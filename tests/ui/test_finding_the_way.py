@@ -45,7 +45,7 @@ async def test_what_was_said_in_a_conversation_is_found_below_the_memories_and_o
 
 async def test_where_nothing_fits_the_page_says_so_and_folds_the_nearest_away(browser: Browser) -> None:
     page = await browser.open("/?q=zzzqqq")
-    await page.get_by_text("No memory fits.").wait_for()
+    await page.get_by_text("No memory has these words.").wait_for()
     assert not await page.locator(".nearest .hit").first.is_visible()
     assert await page.locator("#count").inner_text() == ""
     await page.keyboard.press("j")
@@ -53,6 +53,15 @@ async def test_where_nothing_fits_the_page_says_so_and_folds_the_nearest_away(br
     await page.get_by_text("Show the nearest").click()
     await page.locator(".nearest .hit").first.wait_for()
     await page.context.close()
+
+
+async def test_a_part_of_a_word_is_a_match_and_is_marked(browser: Browser, assistant: MemoryManager) -> None:
+    await assistant.create_memory(NewMemory(content="Die Betriebshaftpflichtversicherung kostet 512 Euro."))
+    for part in ("haftpflicht", "versicherung"):
+        page = await browser.open(f"/?q={part}")
+        await page.locator("#hits > .hit mark", has_text=part).first.wait_for()
+        assert "good match" in await page.locator("#count").inner_text()
+        await page.context.close()
 
 
 async def test_the_numbers_of_filters_follow_the_filters_and_offer_nothing_that_finds_nothing(browser: Browser) -> None:

@@ -15,6 +15,7 @@ from rich.tree import Tree
 from pgengram.cli.runtime import print_note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
+from pgengram.text.fit import NEAREST, fit_of
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import ago, exact
 
@@ -52,7 +53,6 @@ UNSAID: Final = frozenset(
     }
 )
 OWN_DETAIL: Final = frozenset({"confidence"})  # said of the whole memory
-NEAREST: Final = 3  # hits that are shown where nothing fits
 SCORE: Final = {"score": lambda hit: hit.get("score")}
 PARTS: Final = {
     "meaning": lambda hit: hit.get("why", {}).get("similarity"),
@@ -136,11 +136,11 @@ def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> No
 
     Where nothing fits, the nearest few are shown as such.
     """
-    hits, fits = found["results"], found.get("evidence") != "none"
-    if hits and not fits:
+    hits = found["results"]
+    fit = fit_of(found.get("query", ""), hits, found.get("answered"))
+    if hits and not fit.hits:
         say("Nothing fits for certain. The nearest:")
-    likely = [hit for hit in hits if not hit.get("unlikely")] if fits else hits[:NEAREST]
-    shown = hits if everything else likely
+    shown = hits if everything else fit.hits or hits[:NEAREST]
     if shown or not found.get("turns"):
         print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
     else:

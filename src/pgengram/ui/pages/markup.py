@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup, escape
 
 import pgengram
+from pgengram.text.fit import LEAST_PART
 from pgengram.text.lexical.language import function_words
 from pgengram.text.lexical.words import extra_terms, words
 from pgengram.text.markdown import one_line
@@ -133,14 +134,25 @@ def highlighted(text: str, query: str) -> Markup:
 
 
 def _matches(text: str, query: str) -> list[tuple[int, int]]:
-    """Return where words of a query are in a text: those of the same stem, and pairs of unspaced characters."""
-    wanted = {_english_stem(word) for word in words(query)} - _empty_words()
-    spans = [found.span() for found in WORD.finditer(text) if _english_stem(found[0]) in wanted] if wanted else []
-    folded = text.casefold()
+    """Return where words of a query are in a text: those of the same stem, those that begin with what is being typed,
+    and what contains the whole query or its pairs of unspaced characters.
+    """
+    asked, folded = words(query), text.casefold()
+    wanted = {_english_stem(word) for word in asked} - _empty_words()
+    begun = asked[-1].casefold() if wanted and len(asked[-1]) >= LEAST_PART and not query.endswith(" ") else "\0"
+    spans = [
+        found.span()
+        for found in WORD.finditer(text)
+        if _english_stem(found[0]) in wanted or found[0].casefold().startswith(begun)
+    ]
     if len(folded) == len(text):
-        pairs = [term for term in extra_terms(query) if len(term) > 1]
-        spans += [found.span() for term in pairs for found in re.finditer(re.escape(term), folded)]
-    return sorted(spans)
+        whole = query.strip().casefold()
+        parts = [
+            *(term for term in extra_terms(query) if len(term) > 1),
+            *([whole] if len(whole) >= LEAST_PART else []),
+        ]
+        spans += [found.span() for part in parts for found in re.finditer(re.escape(part), folded)]
+    return sorted(spans, key=lambda span: (span[0], -span[1]))  # of two that begin together the longer one
 
 
 @cache

@@ -25,6 +25,7 @@ from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.toolsets.graph import TOLD
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
+from pgengram.text.fit import NEAREST
 from pgengram.text.moments import ago, day_in_words, exact
 from pgengram.text.similarity import differences
 from pgengram.transfer.importers import SYSTEMS
@@ -131,7 +132,7 @@ class PageApplication(ABC):
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts,
             "changed": differences.word_changes, "query": urlencode,
-            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "PERIODS": PERIODS, "TIMES": TIMES,
+            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "NEAREST": NEAREST, "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {

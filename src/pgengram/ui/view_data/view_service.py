@@ -26,6 +26,7 @@ from pgengram.store.clients.tokens import AccessToken, Scope
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
+from pgengram.text.fit import fit_of
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.drawing import NetworkView
@@ -59,11 +60,12 @@ class Results:
     """What a search found.
 
     hits: from the first page on, or of the page that was asked for; strong: how many of them fit well, before the
-    others.
+    others; in_words: whether a word that was looked for is in any.
     """
 
     hits: list[Shown]
     strong: int
+    in_words: bool
     next_cursor: str | None
     note: str | None
 
@@ -126,8 +128,8 @@ class ViewService:
                 break
             found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
             hits += found.results
-        strong = next((at for at in range(len(hits), 0, -1) if found.is_likely(hits[at - 1])), 0)
-        return Results(hits, strong, found.next_cursor, note)
+        fit = fit_of(asked.get("q", ""), hits, found.answered)
+        return Results(fit.hits + fit.others, len(fit.hits), fit.in_words, found.next_cursor, note)
 
     def lists(self, asked: Mapping[str, str]) -> bool:
         """Whether what is asked for is the beginning of a list, which has a length, and no ranking."""

@@ -1,0 +1,48 @@
+"""Which hits of a search a person is shown as answers.
+
+Whoever types a part of a word wants what contains it, although no whole word fits; and whoever asks for what nobody
+said is told so, although something is always nearest.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+LIKELIER_THAN_NOT: Final = 0.5  # probability that a hit answers, from which a person isn't told that none may
+LEAST_PART: Final = 3  # letters of a part of a word
+ACCENTS: Final = re.compile(r"[\u0300-\u036f]")
+NEAREST: Final = 3  # hits that are shown where none may answer
+
+
+class Fit(NamedTuple):
+    """The hits that fit, those that don't, both best first, and whether a word that was asked for is in any."""
+
+    hits: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+    in_words: bool
+
+
+def fit_of(question: str, hits: Sequence[dict[str, Any]], answered: float | None) -> Fit:
+    """Return what fits a question: what is likely to answer it, and what contains all that was typed.
+
+    Args:
+        question: as it was typed; hits: best first, with `content`, and with `unlikely` and `why` if they have those.
+        answered: the probability that one of them answers; None where nothing is claimed.
+    """
+    part, sure = _plain(question), answered is None or answered >= LIKELIER_THAN_NOT
+    sides: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    for hit in hits:
+        contains = len(part) >= LEAST_PART and part in _plain(hit["content"])
+        sides[0 if contains or (sure and not hit.get("unlikely")) else 1].append(hit)
+    return Fit(*sides, any((hit.get("why") or {}).get("words") for hit in hits))
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters without accents, as it may be typed in a hurry."""
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = ACCENTS.sub("", unicodedata.normalize("NFKD", folded))
+    return " ".join(folded.split())
