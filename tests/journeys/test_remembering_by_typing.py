@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -154,8 +155,11 @@ def test_what_holds_now_is_written_as_a_text_for_another_assistant(store: dict[s
     assert "Use one of claude, chatgpt, gemini" in typed(store, "export", "--for", "alexa", "x", expect=2).stderr
 
 
-def test_erasing_asks_first(store: dict[str, str], shared: Database) -> None:
-    id_ = added(store, "The office is in Lyon.")
+def test_erasing_asks_first_and_gives_a_receipt(store: dict[str, str], shared: Database) -> None:
+    other, id_ = added(store, "The office is in Bonn."), added(store, "The office is in Lyon.")
+
+    said = typed(store, "forget", other[-8:], "--hard", "--yes").stdout
+    assert re.search(rf"Receipt: {other}, \S+Z, with its .*words \d", said)
 
     assert "--yes" in typed(store, "forget", id_, "--hard", expect=2).stderr
     assert shared.value("SELECT count(*) FROM memories") == 1

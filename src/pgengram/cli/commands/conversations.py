@@ -221,7 +221,7 @@ async def _set_keeping(*, keeps: bool, keep_days: int | None = None, as_json: bo
 
 
 def _state_line(state: dict[str, Any]) -> str:
-    keeps = f"kept for {state['keep_days']} days" if state["kept"] else "not kept"
+    hooks = f"keep conversations for {state['keep_days']} days" if state["kept"] else "keep no conversations"
     number = counted(state["conversations"], "conversation", "conversations")
     held = f"{number} with {counted(state['turns'], 'turn', 'turns')} so far" if state["conversations"] else "None yet"
-    return f"Conversations are {keeps}. {held}."
+    return f"{held}. Hooks {hooks}; imported ones stay until you erase them."

@@ -257,7 +257,8 @@ def _print_report_of_import(imported: Imported) -> None:
     if imported.redacted:
         say(f"Secrets were redacted in {counted(imported.redacted, 'record', 'records')}.")
     if imported.since and imported.until:
-        say(f"From {imported.since:%Y-%m-%d} to {imported.until:%Y-%m-%d}.")
+        first, last = (f"{at:%Y-%m-%d}" for at in (imported.since, imported.until))
+        say(f"All from {first}." if first == last else f"From {first} to {last}.")
     if imported.added["turn"] and not imported.dry_run:
         say(TURNS)
     if imported.dry_run and imported.examples:
