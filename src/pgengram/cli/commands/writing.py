@@ -185,7 +185,9 @@ def _print_forgotten(results: list[dict[str, Any]], *, hard: bool) -> None:
         say_undo("restore", *fresh)
     for one in results if hard else ():
         if one["ok"]:
-            removed = ", ".join(f"{name.replace('_', ' ')} {number:,}" for name, number in one["removed"].items() if number)
+            removed = ", ".join(
+                f"{name.replace('_', ' ')} {number:,}" for name, number in one["removed"].items() if number
+            )
             say(f"Receipt: {one['id']}, {one['erased_at']}{f', with its {removed}' if removed else ''}")
     print_errors(results)
 

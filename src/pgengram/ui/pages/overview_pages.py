@@ -69,6 +69,7 @@ class OverviewPages(PageApplication):
         shown: dict[str, Any] = {"name": name, "memories": memories, "more": more}
         shown |= {"first": days[0] if days else "", "last": days[-1] if days else ""}
         shown |= {"account": query_values.sections(memories), "changed": query_values.changed_lately(memories)}
+        shown |= {"namesakes": await self.views.namesakes(name) if what == "name" else []}
         shown |= {"open": await self.views.questions_about({one["id"] for one in memories})}
         asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}
         return self._page("about.html", here="/projects", asked=asked, **shown)

@@ -326,6 +326,7 @@ class Backups:
             "bytes": newest and newest.st_size,
             "folder": str(folder),
             "kept": self._settings.backups_kept,
+            "weeks": backup_schedule.WEEKS,
             "running": self.job.running,
         }
 

@@ -259,6 +259,11 @@ class ViewService:
         rows = await self.changes.rows([UUID(one["id"]) for one in found.results])
         return [*rows.values()], found.next_cursor is not None
 
+    async def namesakes(self, name: str) -> list[str]:
+        """Return which of "project" and "tags" have this name, in whatever case, so that they have a page of their own."""
+        given = {"project": name, "tags": name.casefold()}
+        return [what for what, value in given.items() if (await self.search({what: value}, limit=1)).results]
+
     async def questions_about(self, ids: set[str]) -> list[Shown]:
         """Return what a review found about memories and nobody has answered, as far as one was made."""
         reviewed = await self.review(0)
