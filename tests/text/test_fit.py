@@ -29,6 +29,11 @@ def test_what_contains_all_that_was_typed_fits_however_unlikely_it_is_to_answer(
     assert fit_of(typed, hits, answered).hits == hits
 
 
+@pytest.mark.parametrize(("score", "fitting"), [(0.44, 1), (0.24, 0)])
+def test_a_hit_that_alone_may_answer_fits(score: float, fitting: int) -> None:
+    assert len(fit_of("why Stripe", [{"content": "It handles SEPA.", "score": score}], score).hits) == fitting
+
+
 @given(st.lists(st.booleans(), max_size=12), st.floats(0, 0.49))
 def test_where_nothing_is_likely_to_answer_nothing_is_shown_as_an_answer(unlikely: list[bool], answered: float) -> None:
     hits = [{"content": "A lamp.", "unlikely": one} for one in unlikely]

@@ -11,7 +11,8 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-LIKELIER_THAN_NOT: Final = 0.5  # probability that a hit answers, from which a person isn't told that none may
+LIKELIER_THAN_NOT: Final = 0.5  # probability that one of the hits answers, from which a person isn't told that none may
+ALONE: Final = 0.25  # or the probability from which the best alone is worth showing as an answer
 LEAST_PART: Final = 3  # letters of a part of a word
 ACCENTS: Final = re.compile(r"[\u0300-\u036f]")
 NEAREST: Final = 3  # hits that are shown where none may answer
@@ -29,10 +30,11 @@ def fit_of(question: str, hits: Sequence[dict[str, Any]], answered: float | None
     """Return what fits a question: what is likely to answer it, and what contains all that was typed.
 
     Args:
-        question: as it was typed; hits: best first, with `content`, and with `unlikely` and `why` if they have those.
+        question: as it was typed; hits: best first, with `content`, and with `score`, `unlikely` and `why` if they have those.
         answered: the probability that one of them answers; None where nothing is claimed.
     """
-    part, sure = _plain(question), answered is None or answered >= LIKELIER_THAN_NOT
+    part, best = _plain(question), max((hit.get("score") or 0.0 for hit in hits), default=0.0)
+    sure = answered is None or answered >= LIKELIER_THAN_NOT or best >= ALONE
     sides: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
     for hit in hits:
         contains = len(part) >= LEAST_PART and part in _plain(hit["content"])
