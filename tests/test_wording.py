@@ -11,15 +11,16 @@ import pytest
 
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "pgengram"
-GLOSSARY = ROOT / "docs" / "reference" / "glossary.md"
-LISTED = GLOSSARY.read_text(encoding="utf-8").partition("<!-- avoid -->")[2].partition("<!-- /avoid -->")[0]
+CONTRIBUTING = ROOT / ".github" / "CONTRIBUTING.md"
+AVOID = re.compile(r"<!-- avoid -->.*<!-- /avoid -->", re.DOTALL)
+[LISTED] = AVOID.findall(CONTRIBUTING.read_text(encoding="utf-8"))
 PHRASES = [one for row in re.findall(r"^\| ([^|]+) \| [^|]+ \|$", LISTED, re.MULTILINE)[2:] for one in row.split(", ")]
 # "There is no …" and "is no longer" are what anybody writes.
 AVOIDED = re.compile(
     rf"(?<!there )(?<![\w-])(?:{'|'.join(map(re.escape, PHRASES))})(?! (?:longer|more|larger|for)\b)(?![\w-])",
     re.IGNORECASE,
 )
-MADE = {"features.md", "glossary.md"}  # of the names of tests; of these very words
+MADE = {"features.md"}  # of the names of tests
 PAGES = sorted(
     page
     for place in ("README.md", "CHANGELOG.md", "docs", "integrations", ".github")
@@ -30,8 +31,9 @@ UNSAID = re.compile(r"\b(?:SELECT|INSERT INTO|UPDATE|DELETE FROM|CREATE|ALTER)\b
 
 
 def prose(text: str) -> str:
-    """Return a Markdown page without its code, line by line."""
+    """Return a Markdown page without its code and the words to avoid, line by line."""
     blank = re.sub(r"^```.*?^```$", lambda found: "\n" * found[0].count("\n"), text, flags=re.MULTILINE | re.DOTALL)
+    blank = AVOID.sub(lambda found: "\n" * found[0].count("\n"), blank)
     return re.sub(r"`[^`\n]*`", "`…`", blank)
 
 
