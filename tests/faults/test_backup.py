@@ -25,11 +25,13 @@ from hypothesis import strategies as st
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram.demo import load_corpus
+from pgengram.postgres import programs
 from pgengram.runtime import operating_system
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import locks
 from pgengram.store.recovery import archive, backup, backup_schedule
+from pgengram.store.recovery.restoring import restore_backup
 from pgengram.store.schema.migrate import newest_version
 from windows_like import WindowsLoop
 
@@ -220,6 +222,28 @@ def test_a_restore_over_a_newer_store_keeps_that_in_a_backup_and_says_how_to_go_
     assert contents(store) == ["Added later.", "Kept."]
     assert taken_back["before"] is None
     assert [*kept.parent.glob("pgengram-before-restore-*.backup")] == [before]
+
+
+def test_a_script_with_the_line_ends_of_windows_is_restored_as_any_other(
+    kept: Path, store: Database, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plain = programs.script_of_dump
+
+    def as_on_windows() -> subprocess.Popen[bytes]:
+        restoring = plain()
+        ended = [
+            sys.executable,
+            "-c",
+            "import sys; [sys.stdout.buffer.write(one[:-1] + b'\\r\\n') for one in sys.stdin.buffer]",
+        ]
+        crlf = subprocess.Popen(ended, stdin=restoring.stdout, stdout=subprocess.PIPE)
+        restoring.stdout = crlf.stdout
+        return restoring
+
+    monkeypatch.setattr(programs, "script_of_dump", as_on_windows)
+    restore_backup(store.url, kept)
+
+    assert contents(store) == ["Kept."]
 
 
 def test_a_restore_killed_in_the_middle_changes_nothing_and_can_be_repeated(kept: Path, store: Database) -> None:

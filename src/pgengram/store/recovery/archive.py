@@ -192,7 +192,7 @@ def load_dump(connection: psycopg.Connection[Any], dump: IO[bytes], tables: Iter
     known, loaded = set(tables), Loaded()
     with _script_lines(dump) as lines:
         for line in lines:
-            text = line.rstrip(b"\r\n").decode("utf-8", "replace")
+            text = line.rstrip(b"\n").decode("utf-8", "replace")
             if copy := COPY.fullmatch(text):
                 _take_rows(connection, lines, _unquoted(copy["table"]), copy["columns"], known, loaded)
             elif sequence := SEQUENCE.fullmatch(text):
@@ -281,7 +281,7 @@ def _script_lines(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
     feeding.start()
     listening.start()
     try:
-        yield iter(process.stdout)
+        yield map(_with_plain_end, process.stdout)
         if process.wait():
             listening.join()
             raise NotReady(f"pg_restore failed.\n{b''.join(said[-programs.SAID_LINES :]).decode(errors='replace')}")
@@ -292,6 +292,11 @@ def _script_lines(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
         listening.join()
         process.stdout.close()
         process.stderr.close()
+
+
+def _with_plain_end(line: bytes) -> bytes:
+    """Return a line as COPY takes it: on Windows pg_restore ends its lines with CR LF, while in a value CR is escaped."""
+    return line[:-2] + b"\n" if line.endswith(b"\r\n") else line
 
 
 def _fed(dump: IO[bytes], pipe: IO[bytes]) -> None:
