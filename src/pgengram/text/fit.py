@@ -11,7 +11,7 @@ import unicodedata
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
-LIKELIER_THAN_NOT: Final = 0.5  # probability that one of the hits answers, from which a person isn't told that none may
+LIKELIER_THAN_NOT: Final = 0.5  # probability of an answer, from which a person isn't told that there may be none
 ALONE: Final = 0.25  # or the probability from which the best alone is worth showing as an answer
 LEAST_PART: Final = 3  # letters of a part of a word
 ACCENTS: Final = re.compile(r"[\u0300-\u036f]")
@@ -30,16 +30,23 @@ def fit_of(question: str, hits: Sequence[dict[str, Any]], answered: float | None
     """Return what fits a question: what is likely to answer it, and what contains all that was typed.
 
     Args:
-        question: as it was typed; hits: best first, with `content`, and with `score`, `unlikely` and `why` if they have those.
+        question: as it was typed.
+        hits: best first, with `content`, and with `score`, `unlikely` and `why` if they have those.
         answered: the probability that one of them answers; None where nothing is claimed.
     """
-    part, best = _plain(question), max((hit.get("score") or 0.0 for hit in hits), default=0.0)
-    sure = answered is None or answered >= LIKELIER_THAN_NOT or best >= ALONE
-    sides: tuple[list[dict[str, Any]], list[dict[str, Any]]] = ([], [])
+    part, sure = _plain(question), _is_answered(hits, answered)
+    fitting: list[dict[str, Any]] = []
+    others: list[dict[str, Any]] = []
     for hit in hits:
         contains = len(part) >= LEAST_PART and part in _plain(hit["content"])
-        sides[0 if contains or (sure and not hit.get("unlikely")) else 1].append(hit)
-    return Fit(*sides, any((hit.get("why") or {}).get("words") for hit in hits))
+        (fitting if contains or (sure and not hit.get("unlikely")) else others).append(hit)
+    return Fit(fitting, others, any(hit.get("why", {}).get("words") for hit in hits))
+
+
+def _is_answered(hits: Sequence[dict[str, Any]], answered: float | None) -> bool:
+    """Whether the hits are worth showing as answers."""
+    best = max((hit.get("score") or 0.0 for hit in hits), default=0.0)
+    return answered is None or answered >= LIKELIER_THAN_NOT or best >= ALONE
 
 
 def _plain(text: str) -> str:

@@ -180,16 +180,17 @@ async def forget(
 
 def _print_forgotten(results: list[dict[str, Any]], *, hard: bool) -> None:
     """Print how to restore what was forgotten, the receipt of what was erased, and what could not be."""
-    fresh = [] if hard else [one["id"] for one in results if one["ok"] and not one["already_forgotten"]]
-    if fresh:
+    made = [one for one in results if one["ok"]]
+    if hard and made:
+        say("\n".join(map(_receipt, made)))
+    elif fresh := [one["id"] for one in made if not one["already_forgotten"]]:
         say_undo("restore", *fresh)
-    for one in results if hard else ():
-        if one["ok"]:
-            removed = ", ".join(
-                f"{name.replace('_', ' ')} {number:,}" for name, number in one["removed"].items() if number
-            )
-            say(f"Receipt: {one['id']}, {one['erased_at']}{f', with its {removed}' if removed else ''}")
     print_errors(results)
+
+
+def _receipt(erased: dict[str, Any]) -> str:
+    removed = [f"{name.replace('_', ' ')} {number:,}" for name, number in erased["removed"].items() if number]
+    return f"Receipt: {erased['id']}, {erased['erased_at']}, with its {', '.join(removed)}"
 
 
 def _from_stdin() -> str:

@@ -295,7 +295,7 @@ def _script_lines(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
 
 
 def _with_plain_end(line: bytes) -> bytes:
-    """Return a line as COPY takes it: on Windows pg_restore ends its lines with CR LF, while in a value CR is escaped."""
+    """Return a line as COPY takes it: on Windows pg_restore ends it with CR LF, while in a value CR is escaped."""
     return line[:-2] + b"\n" if line.endswith(b"\r\n") else line
 
 

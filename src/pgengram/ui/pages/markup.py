@@ -134,25 +134,24 @@ def highlighted(text: str, query: str) -> Markup:
 
 
 def _matches(text: str, query: str) -> list[tuple[int, int]]:
-    """Return where words of a query are in a text: those of the same stem, those that begin with what is being typed,
-    and what contains the whole query or its pairs of unspaced characters.
-    """
-    asked, folded = words(query), text.casefold()
-    wanted = {_english_stem(word) for word in asked} - _empty_words()
-    begun = asked[-1].casefold() if wanted and len(asked[-1]) >= LEAST_PART and not query.endswith(" ") else "\0"
-    spans = [
-        found.span()
-        for found in WORD.finditer(text)
-        if _english_stem(found[0]) in wanted or found[0].casefold().startswith(begun)
-    ]
+    """Return where words of a query are in a text, and what contains the whole query or its unspaced characters."""
+    folded, whole = text.casefold(), query.strip().casefold()
+    spans = _words_in(text, query)
     if len(folded) == len(text):
-        whole = query.strip().casefold()
-        parts = [
-            *(term for term in extra_terms(query) if len(term) > 1),
-            *([whole] if len(whole) >= LEAST_PART else []),
-        ]
+        parts = [term for term in (*extra_terms(query), whole) if len(term) >= (LEAST_PART if term == whole else 2)]
         spans += [found.span() for part in parts for found in re.finditer(re.escape(part), folded)]
     return sorted(spans, key=lambda span: (span[0], -span[1]))  # of two that begin together the longer one
+
+
+def _words_in(text: str, query: str) -> list[tuple[int, int]]:
+    """Return where words of the same stem are, and those that begin with what is being typed."""
+    asked = words(query)
+    wanted = {_english_stem(word) for word in asked} - _empty_words()
+    if not wanted:
+        return []
+    begun = asked[-1].casefold() if len(asked[-1]) >= LEAST_PART and not query.endswith(" ") else "\0"
+    found = WORD.finditer(text)
+    return [one.span() for one in found if _english_stem(one[0]) in wanted or one[0].casefold().startswith(begun)]
 
 
 @cache

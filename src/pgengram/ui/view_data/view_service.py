@@ -260,7 +260,7 @@ class ViewService:
         return [*rows.values()], found.next_cursor is not None
 
     async def namesakes(self, name: str) -> list[str]:
-        """Return which of "project" and "tags" have this name, in whatever case, so that they have a page of their own."""
+        """Return which of "project" and "tags" have this name, in whatever case."""
         given = {"project": name, "tags": name.casefold()}
         return [what for what, value in given.items() if (await self.search({what: value}, limit=1)).results]
 
