@@ -168,21 +168,26 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, copy: P
         if not settings.database_url and postgres.server_status(settings.data_path).present > 1:
             raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
         restored = restoring.restore_backup(url, path, bar.step, None if copy is None else keep)
-    again = restored.again
+    again = asdict(restored.again) | {"tokens": restored.access.ended}
     text = f"The store is {_backup_in_words(manifest)}."
-    if any(asdict(again).values()):
+    if any(again.values()):
         text += (
-            f" As before the restore, {counted(again.memories)} and "
-            f"{counted(again.namespaces, 'namespace', 'namespaces')} are erased"
-            f" and {again.tokens:,} tokens revoked."
+            f" As before the restore, {counted(again['memories'])} and "
+            f"{counted(again['namespaces'], 'namespace', 'namespaces')} are erased"
+            f" and {again['tokens']:,} tokens, connections and passkeys ended."
+        )
+    if restored.access.unknown:
+        text += (
+            f"\nThe backup lets in {restored.access.unknown:,} tokens, connections and passkeys that were unknown here. If one"
+            " was ended since, end it again: pgengram connection revoke --all, pgengram token revoke"
         )
     if restored.left_out:
         text += f"\nLeft out, as it is not pgengram's: {', '.join(restored.left_out)}."
     kept = copy if copy is not None and copy.exists() else None
     if kept is not None:
         text += f"\nAs it was before: {kept}\nUndo: pgengram restore {shlex.quote(str(kept))}"
-    facts = {"restored": True, "again": asdict(again), "left_out": restored.left_out, "before": kept and str(kept)}
-    print_answer(text, facts | asdict(manifest), as_json=as_json)
+    facts = {"restored": True, "again": again, "let_in": restored.access.unknown, "left_out": restored.left_out}
+    print_answer(text, facts | {"before": kept and str(kept)} | asdict(manifest), as_json=as_json)
 
 
 def _upgrade_and_show(settings: Settings, *, as_json: bool) -> None:

@@ -214,42 +214,25 @@ SELECT n.name, new.memory_id FROM new JOIN namespaces n ON n.id = new.former_nam
 WHERE new.memory_id IS NULL OR EXISTS (SELECT 1 FROM memories m WHERE m.namespace_id = n.id AND m.id = new.memory_id)
 """
 SEEING_ALL: Final = "SELECT set_config('pgengram.maintenance', 'on', true)"  # as the tables' owner
-# With the tokens, the connections that would be given new ones, and the passkeys that would open more.
-REVOKED: Final = """
-SELECT revoked_at, id FROM access_tokens WHERE revoked_at IS NOT NULL
-UNION ALL SELECT revoked_at, id FROM oauth_grants WHERE revoked_at IS NOT NULL
-UNION ALL SELECT removed_at, id FROM passkeys WHERE removed_at IS NOT NULL
-"""
-REVOKE: Final = (
-    "UPDATE access_tokens SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL",
-    "UPDATE oauth_grants SET revoked_at = %s WHERE id = %s AND revoked_at IS NULL",
-    "UPDATE passkeys SET removed_at = %s, credential = NULL WHERE id = %s AND removed_at IS NULL",
-)
 
 
 @dataclass(slots=True)
 class Gone:
-    """What a store has erased and revoked.
-
-    rows: of the list of deletion_log, as they are stored.
-    revoked: when and which access tokens and connections were revoked.
-    """
+    """What a store has erased: rows of its deletion_log, as they are stored."""
 
     rows: list[tuple[int, datetime, UUID | None, datetime]] = field(default_factory=list)
-    revoked: list[tuple[datetime, str]] = field(default_factory=list)
 
 
 @dataclass(slots=True)
 class Again:
-    """What a restore has erased and revoked again, as it had been after the backup was made."""
+    """What a restore has erased again, as it had been after the backup was made."""
 
     memories: int = 0
     namespaces: int = 0
-    tokens: int = 0
 
 
 def erased_in_store(connection: psycopg.Connection[Any]) -> Gone:
-    """Return what the store has erased and revoked; nothing where there is no store, or one without a list.
+    """Return what the store has erased; nothing where there is no store, or one without a list.
 
     The login must be able to read past row-level security, or own the tables.
     """
@@ -257,11 +240,11 @@ def erased_in_store(connection: psycopg.Connection[Any]) -> Gone:
     row = connection.execute(HAS_LIST).fetchone()
     if row is None or not row[0]:
         return Gone()
-    return Gone(connection.execute(ERASED).fetchall(), connection.execute(REVOKED).fetchall())
+    return Gone(connection.execute(ERASED).fetchall())
 
 
 def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
-    """Erase and revoke in a restored database what had been gone from the one it takes the place of.
+    """Erase in a restored database what had been gone from the one it takes the place of.
 
     The list is copied, too, so that a restore of a still older backup knows of it too. The files are cleared of what
     was erased.
@@ -271,7 +254,6 @@ def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
     """
     with psycopg.connect(url) as connection:
         connection.execute(SEEING_ALL)
-        tokens = sum(connection.execute(revoke, one).rowcount for revoke in REVOKE for one in before.revoked)
         columns = [list(column) for column in zip(*before.rows, strict=True)]
         there = connection.execute(ADD, columns).fetchall() if columns else []
     names = {name for name, memory_id in there if memory_id is None}
@@ -283,7 +265,7 @@ def repeat(url: str, before: Gone, report: Callable[[str], None]) -> Again:
         report("Erasing again what was erased since the backup")
         with asyncio.Runner(loop_factory=event_loop) as runner:
             runner.run(_erase(url, names, ids, report))
-    return Again(sum(map(len, ids.values())), len(names), tokens)
+    return Again(sum(map(len, ids.values())), len(names))
 
 
 async def _erase(url: str, names: set[str], ids: dict[str, list[UUID]], report: Callable[[str], None]) -> None:

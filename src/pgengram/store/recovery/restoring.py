@@ -18,7 +18,8 @@ from pgengram.runtime.process_setup import event_loop
 from pgengram.store.connection import locks
 from pgengram.store.maintenance import indexes
 from pgengram.store.memory import deletion
-from pgengram.store.recovery import archive, backup
+from pgengram.store.recovery import access, archive, backup
+from pgengram.store.recovery.access import Access, Renewed
 from pgengram.store.recovery.archive import Manifest
 from pgengram.store.recovery.backup import one
 from pgengram.store.schema import place
@@ -63,9 +64,10 @@ MODELS: Final = "SELECT id, dimensions FROM embedding_models WHERE built_at IS N
 
 @dataclass(frozen=True, slots=True)
 class Restored:
-    """What a restore erased again, and what of the file it left out."""
+    """What a restore erased again, whom it lets in, and what of the file it left out."""
 
     again: deletion.Again
+    access: Renewed
     left_out: list[str] = field(default_factory=list)
 
 
@@ -76,7 +78,7 @@ def restore_backup(
 
     A new database gets the tables of the backup's version from our own migrations and the rows from the file, whose
     statements are never run. It is compared with the manifest row by row, and migrated. What the former database knows
-    to have been erased since is erased there too. Then `keep` is called with the URL of the former one, the two change
+    to have been erased since is erased there too, and whom it shut out stays out. Then `keep` is called with the URL of the former one, the two change
     their names in one transaction, and only then is the former one removed.
 
     Raises:
@@ -156,7 +158,9 @@ class _Replacement:
                 migrate(fresh)
             with backup.reached(fresh) as (_, pinned):
                 fresh = pinned
-            again = deletion.repeat(fresh, self._gone(), report)
+            gone, known = self._known()
+            renewed = access.renew(fresh, known)
+            again = deletion.repeat(fresh, gone, report)
             _build_indexes(fresh)
             with psycopg.connect(fresh, autocommit=True) as connection:
                 connection.execute("ANALYZE")
@@ -169,7 +173,7 @@ class _Replacement:
             _drop_database(self.server, incoming)
             raise
         _drop_database(self.server, outgoing)
-        return Restored(again, loaded.left_out)
+        return Restored(again, renewed, loaded.left_out)
 
     def _holds_something(self) -> bool:
         """Whether a restore would lose a memory or a conversation."""
@@ -180,12 +184,13 @@ class _Replacement:
             row = connection.execute("SELECT EXISTS (SELECT FROM memories) OR EXISTS (SELECT FROM conversation_turns)")
             return bool((row.fetchone() or [False])[0])
 
-    def _gone(self) -> deletion.Gone:
+    def _known(self) -> tuple[deletion.Gone, Access]:
+        """Return what the former database knows to have been erased, and whom it lets in."""
         with connected(self.url) as connection:
             if place.version(connection, place.look(connection)) is None:
-                return deletion.Gone()
+                return deletion.Gone(), Access()
             backup.sight(connection)
-            return deletion.erased_in_store(connection)
+            return deletion.erased_in_store(connection), access.read(connection)
 
     def _create(self, fresh: str, name: str) -> None:
         """Make an empty database like the former one: its locale, schemas, and where pgvector is."""
