@@ -50,6 +50,7 @@ MAX_CALLER: Final = 64  # characters of a client's name that are kept
 
 SHOWS: Final = "show_memories"
 IN_A_CARD: Final = (SHOWS, "create_memory", "create_memories", "update_memory", "forget_memories")
+READ_ONLY: Final = "pgengram/read_only"  # in the `_meta` of what a card shows whose client may change nothing
 QUESTION: Final = "confirm"  # the name of our only question to a client's user, and of the only field of its form
 FORM: Final[Schema] = {
     "type": "object",
@@ -152,6 +153,7 @@ class ToolRegistry:
         self._in_spaces = _calls_in(spaces)
         tools = [*tools, *(self._in_spaces.tools if self._in_spaces else ())]
         cards = IN_A_CARD if any(tool.name == SHOWS for tool in tools) else ()
+        self._reads_only = all(tool.hints.read_only for tool in tools)
         self.bindings = {tool.name: self._binding(replace(tool, has_card=tool.name in cards)) for tool in tools}
         self.instructions = instructions
         self.version = version
@@ -201,6 +203,8 @@ class ToolRegistry:
         except Exception as error:  # noqa: BLE001 - the edge: a fault of ours must cost one call, not the connection
             log.error("%s failed: %s", name, trace(error))  # noqa: TRY400 - its own text may quote content
             answer = _failure(INTERNAL_FAILURE)
+        if self._reads_only and binding.tool.has_card:
+            answer["_meta"] = {READ_ONLY: True}
         measure()(name, "error" if answer["isError"] else "ok", time.perf_counter() - began)
         return answer
 
