@@ -21,6 +21,9 @@ PAGE_HEADERS = {"sec-fetch-site": "same-origin"}
 Pair = Callable[..., Awaitable[str]]  # prints a pairing code
 
 
+AUTHORIZATION, OPENID = "oauth-authorization-server", "openid-configuration"  # where metadata is looked for
+
+
 @dataclass(frozen=True)
 class Profile:
     """How one client signs in.
@@ -31,6 +34,10 @@ class Profile:
         scope: what it asks for, as it writes it.
         registers: what it sends to register.
         names_resource_to_refresh: whether its refreshes name the resource.
+        begins: with what it finds out that it has to sign in: a message of its protocol, or nothing in a body.
+        looks: where it looks for the metadata of the authorization server, in this order.
+        needs: what that has to say for this client to go on.
+        ends: whether it revokes its token when its person disconnects it.
     """
 
     name: str
@@ -39,8 +46,13 @@ class Profile:
     scope: str | None = "memory:read memory:write"
     registers: tuple[str, ...] = ()
     names_resource_to_refresh: bool = True
+    begins: str = "message"
+    looks: tuple[str, ...] = (AUTHORIZATION,)
+    needs: tuple[str, ...] = ("client_id_metadata_document_supported",)
+    ends: bool = False
 
 
+NAMES_ITSELF = ("client_id_metadata_document_supported", "authorization_response_iss_parameter_supported")
 PROFILES = (
     Profile(
         "claude.ai",
@@ -48,12 +60,16 @@ PROFILES = (
         "https://claude.ai/api/mcp/auth_callback",
         "memory:read memory:write offline_access",
     ),
-    Profile("Claude Code", CLAUDE_CODE, "http://localhost:49152/callback"),
+    Profile("Claude Code", CLAUDE_CODE, "http://localhost:49152/callback", needs=NAMES_ITSELF),
     Profile(
         "ChatGPT",
         "https://chatgpt.com/oauth/client.json",
         "https://chatgpt.com/connector_platform_oauth_redirect",
         " offline_access",
+        begins="nothing",
+        looks=(OPENID, OPENID, OPENID),
+        needs=NAMES_ITSELF,
+        ends=True,
     ),
     Profile(
         "Codex",
@@ -61,8 +77,15 @@ PROFILES = (
         "http://127.0.0.1:5555/callback",
         None,
         names_resource_to_refresh=False,
+        looks=(AUTHORIZATION, OPENID),
+        needs=NAMES_ITSELF,
     ),
-    Profile("VS Code", "https://vscode.dev/oauth/client-metadata.json", "http://127.0.0.1:33418/"),
+    Profile(
+        "VS Code",
+        "https://vscode.dev/oauth/client-metadata.json",
+        "http://127.0.0.1:33418/",
+        looks=(AUTHORIZATION, OPENID),
+    ),
     Profile(
         "Cursor",
         "",
@@ -72,9 +95,14 @@ PROFILES = (
             "http://localhost:8787/callback",
             "https://www.cursor.com/agents/mcp/oauth/callback",
         ),
+        needs=("registration_endpoint",),
     ),
     Profile(
-        "Gemini CLI", "", "http://localhost:7777/oauth/callback", registers=("http://localhost:7777/oauth/callback",)
+        "Gemini CLI",
+        "",
+        "http://localhost:7777/oauth/callback",
+        registers=("http://localhost:7777/oauth/callback",),
+        needs=("registration_endpoint",),
     ),
 )
 

@@ -80,29 +80,6 @@ async def test_the_sdks_client_signs_in_remembers_and_refreshes(
     assert kept.tokens.access_token != first.access_token
 
 
-@pytest.mark.parametrize("profile", PROFILES, ids=[one.name for one in PROFILES])
-async def test_each_client_signs_in_the_way_it_does(web: HttpServer, pair: Pair, profile: Profile) -> None:
-    program = Program(web.base, profile)
-    asked = await program.browser.post(web.url)
-    challenge = asked.headers["www-authenticate"]
-    assert asked.status_code == 401
-    assert 'scope="memory:read memory:write"' in challenge
-    resource = (await program.browser.get(f"{web.base}/.well-known/oauth-protected-resource/mcp")).json()
-    assert f'resource_metadata="{web.base}/.well-known/oauth-protected-resource/mcp"' in challenge
-    assert resource["resource"] == web.url
-    assert resource["authorization_servers"] == [web.base]
-    assert "offline_access" not in resource["scopes_supported"]
-
-    tokens = await program.signed_in(pair)
-    assert tokens["access_token"].startswith("pga_")
-    assert (await program.call(tokens["access_token"])).status_code == 200
-    again = await program.refresh(tokens["refresh_token"])
-    assert again.status_code == 200
-    assert again.json()["refresh_token"] != tokens["refresh_token"]
-    assert (await program.call(again.json()["access_token"])).status_code == 200
-    assert again.headers["cache-control"] == "no-store"
-
-
 async def test_metadata_is_the_same_at_every_address_that_clients_try(web: HttpServer) -> None:
     program = Program(web.base)
     told = [
