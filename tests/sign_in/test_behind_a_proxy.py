@@ -57,6 +57,10 @@ def test_addresses_of_one_network_are_one_visitor() -> None:
     one, other = (source_of("::ffff:127.0.0.1", f"2001:db8:1:2::{last}", PROXIES) for last in ("1", "ffff"))
     assert one == other == "2001:db8:1:2::/64"
     assert source_of("10.0.0.1", "198.51.100.4, 10.0.0.9, 127.0.0.1", PROXIES) == "198.51.100.4"
+    for written, seen in (("198.51.100.4:5123", "198.51.100.4"), ("[2001:db8:1:2::9]:443", "2001:db8:1:2::/64")):
+        assert source_of("10.0.0.1", written, PROXIES) == seen, "some proxies write the port, too"
+    for written in ("unknown", "_hidden", "", "1.2.3.4.5", "[]:1", ":1"):
+        assert source_of("10.0.0.1", written, PROXIES) == "10.0.0.1"
 
 
 def test_a_proxy_that_is_no_address_is_refused() -> None:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import ipaddress
 import json
+import socket
 import ssl
+import threading
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
@@ -106,6 +109,8 @@ def test_what_is_wrapped_into_another_address_is_no_more_public_than_it_is_alone
         (GOOD, {"status": 302, "headers": {"location": "https://127.0.0.1/"}}),
         (GOOD, {"status": 404}),
         (GOOD | {"more": "x" * 17_000}, {}),
+        (gzip.compress(json.dumps(GOOD).encode()), {"headers": {"content-encoding": "gzip"}}),
+        (GOOD | {"redirect_uris": ["https://app.example.org;sandbox/x", "https://app.example.org,default-src/x"]}, {}),
         (httpx.ConnectError("no"), {}),
     ],
 )
@@ -115,6 +120,21 @@ async def test_a_document_with_something_wrong_is_worth_nothing(answer: Any, how
         with pytest.raises(InvalidClient):
             await found.client(URL)
     assert len(reached) == 1, "a failure was not kept"
+
+
+async def test_a_name_that_nobody_answers_for_keeps_no_other_work_waiting(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pgengram.sign_in.documents.TIMEOUT_S", 0.05)
+    answered = threading.Event()
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: answered.wait(30) or [])
+    found = ClientDocuments()
+    try:
+        for number in range(40):
+            with pytest.raises(InvalidClient):
+                await found.client(f"https://a{number}.example.org/x")
+        async with asyncio.timeout(5):
+            assert await asyncio.to_thread(lambda: "done") == "done"
+    finally:
+        answered.set()
 
 
 async def test_a_slow_document_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import html
 import os
 import shutil
 from collections.abc import AsyncIterator
@@ -73,6 +74,19 @@ async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_
         assert problems == []
         assert "code=" in came[0]
         assert "iss=" in came[0]
+
+
+async def test_no_other_page_frames_the_sign_in(web: HttpServer) -> None:
+    async with phone("light") as (page, _, context):
+        address = f"{web.base}/oauth/authorize?{urlencode(Program(web.base).asks())}"
+        other = f"<!doctype html><iframe src='{html.escape(address)}'></iframe>"
+
+        async def answers(route: Any) -> None:
+            await route.fulfill(body=other, content_type="text/html")
+
+        await context.route("http://evil.example/**", answers)
+        await page.goto("http://evil.example/")
+        assert [one.url.partition(":")[0] for one in page.frames] == ["http", "chrome-error"]
 
 
 @pytest.mark.parametrize("theme", ["light", "dark"])

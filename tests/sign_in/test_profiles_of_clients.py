@@ -41,7 +41,11 @@ class Speaker:
             headers, body = modern(method, **params)
             return await self._post(body, headers)
         if not self._is_open:
-            about = {"protocolVersion": self._version, "capabilities": {}, "clientInfo": {"name": "probe", "version": "1"}}
+            about = {
+                "protocolVersion": self._version,
+                "capabilities": {},
+                "clientInfo": {"name": "probe", "version": "1"},
+            }
             answer = await self._post({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": about}, {})
             if answer.status_code != 200:
                 return answer
@@ -101,7 +105,9 @@ async def test_each_client_signs_in_calls_refreshes_and_leaves(
     if profile.registers:
         first = await program.register()
         assert await program.register() != "", "some register twice"
-        kept = (await program.browser.post(f"{web.base}/oauth/register", json={"redirect_uris": profile.registers})).json()
+        kept = (
+            await program.browser.post(f"{web.base}/oauth/register", json={"redirect_uris": profile.registers})
+        ).json()
         assert kept["redirect_uris"] == [one for one in profile.registers if not one.startswith("cursor:")]
         assert kept["token_endpoint_auth_method"] == "none"
         program.client_id = first
@@ -130,7 +136,11 @@ async def test_each_client_signs_in_calls_refreshes_and_leaves(
     assert message_of(await speaker.call("search_memories", query="tea"))["result"]["isError"] is False
 
     if profile.ends:
-        form = {"token": again.json()["refresh_token"], "client_id": program.client_id, "token_type_hint": "refresh_token"}
+        form = {
+            "token": again.json()["refresh_token"],
+            "client_id": program.client_id,
+            "token_type_hint": "refresh_token",
+        }
         assert (await program.browser.post(f"{web.base}/oauth/revoke", data=form)).status_code == 200
         assert (await speaker.call("search_memories", query="tea")).status_code == 401
 

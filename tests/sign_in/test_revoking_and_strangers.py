@@ -45,6 +45,43 @@ async def test_a_character_that_no_text_holds_is_refused_in_a_form(web: HttpServ
     assert (ended.status_code, ended.json()["error"]) == (400, "invalid_request")
 
 
+async def test_nothing_of_what_is_sent_reaches_the_log_or_the_events(
+    web: HttpServer, signing_database: Database
+) -> None:
+    canary = "canaryquince"
+    program = Program(web.base)
+    for name in program.asks():
+        await program.page(**{name: canary})
+    page = await program.page(state=canary)
+    for name in ("request", "code", "decision", "step", "passkey", "may_write", "space-1"):
+        form = {"request": hidden(page), "code": "ZZZZ-ZZZZ", "decision": "allow", name: canary}
+        await program.browser.post(f"{web.base}/oauth/authorize", data=form, headers={"origin": web.base})
+    fields = (
+        "grant_type",
+        "code",
+        "code_verifier",
+        "redirect_uri",
+        "client_id",
+        "resource",
+        "refresh_token",
+        "scope",
+        "token",
+    )
+    for name in fields:
+        for kind in ("authorization_code", "refresh_token", canary):
+            await program.token(**{"grant_type": kind, name: canary})
+        form = {"client_id": program.profile.client_id, "token": "x", name: canary}
+        await program.browser.post(f"{web.base}/oauth/revoke", data=form)
+    for wish in ({"client_name": canary, "redirect_uris": [f"https://{canary}"]}, {"redirect_uris": [canary]}, canary):
+        await program.browser.post(f"{web.base}/oauth/register", json=wish)
+    for name in ("user-agent", "cookie", "origin", "x-forwarded-for", "referer", "authorization", "accept"):
+        for path in ("/oauth/authorize", "/oauth/page", "/", "/mcp", f"/m/{canary}", f"/oauth/page?to=/{canary}"):
+            await program.browser.get(web.base + path, headers={name: f"pgengram-page={canary}"})
+    told = "".join(web.log) + str(signing_database.as_login("SELECT to_jsonb(e) FROM access_events e"))
+    assert canary not in told
+    assert "consent_shown" in told
+
+
 def have_the_next_event_clean_up(database: Database) -> None:
     """Give the next event a number at which what is too old or too much is forgotten."""
     last = f"SELECT max(id) / {CLEAN_EVERY} * {CLEAN_EVERY} + {CLEAN_EVERY - 1} FROM access_events"

@@ -13,7 +13,7 @@ from mcp import Client
 from mcp.client.auth import OAuthClientProvider
 from mcp.client.streamable_http import streamable_http_client
 from mcp.shared.auth import AuthorizationCodeResult, OAuthClientInformationFull, OAuthClientMetadata, OAuthToken
-from signing_in import CLAUDE_CODE, PROFILES, Pair, Profile, Program, query
+from signing_in import CLAUDE_CODE, PROFILES, Pair, Phone, Program, query
 
 from helpers import remember
 
@@ -281,6 +281,37 @@ async def test_five_wrong_codes_end_a_request_and_fifteen_the_pairing_code(
     last = await program.answer(await program.page(), code)
     assert last.status_code == 200
     assert "not right" in last.text
+
+
+async def test_a_pairing_code_is_good_once_and_for_ten_minutes(
+    web: HttpServer, pair: Pair, signing_database: Any
+) -> None:
+    program = Program(web.base)
+    code = await pair()
+    typed = f" {code.lower().replace('-', ' ')} "
+    assert (await program.answer(await program.page(), typed)).status_code == 303
+    assert "not right" in (await program.answer(await program.page(), code)).text, "used"
+    older, newer = await pair(), await pair()
+    assert "not right" in (await program.answer(await program.page(), older)).text, "one waits at a time"
+    signing_database.as_login("UPDATE pairing_codes SET expires_at = now()")
+    assert "not right" in (await program.answer(await program.page(), newer)).text, "over"
+
+
+async def test_what_was_given_out_for_another_address_is_worth_nothing_here(
+    web: HttpServer, pair: Pair, signing_database: Any
+) -> None:
+    program, phone = Program(web.base), Phone(web.base)
+    tokens = await program.signed_in(pair)
+    await phone.sign_in(await pair())
+    assert (await program.call(tokens["access_token"])).status_code == 200
+    assert (await phone.browser.get(f"{web.base}/")).status_code == 200
+    for other in ("https://other.example/mcp", f"{web.url}/", web.url.upper(), web.base):
+        signing_database.as_login(f"UPDATE oauth_grants SET resource = '{other}'")
+        refused = await program.call(tokens["access_token"])
+        assert refused.status_code == 401, other
+        assert 'error="invalid_token"' in refused.headers["www-authenticate"]
+        assert (await phone.browser.get(f"{web.base}/")).status_code == 303, other
+        assert (await program.refresh(tokens["refresh_token"])).json()["error"] == "invalid_grant", other
 
 
 async def test_the_page_can_be_answered_only_by_the_browser_and_page_that_opened_it(

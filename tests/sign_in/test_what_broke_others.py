@@ -42,6 +42,13 @@ async def test_metadata_offers_no_secret_and_both_ways_to_be_known(web: HttpServ
     assert {"authorization_code", "refresh_token"} == {*metadata["grant_types_supported"]}
 
 
+async def test_a_client_with_a_document_may_register_all_the_same_and_sign_in_so(web: HttpServer, pair: Pair) -> None:
+    claude = PROFILES[0]
+    registering = Profile("Claude", "", claude.redirect_uri, claude.scope, (claude.redirect_uri,))
+    tokens = await Program(web.base, registering).signed_in(pair)
+    assert (await Program(web.base).call(tokens["access_token"])).status_code == 200
+
+
 async def test_the_resource_is_the_address_that_is_typed_and_no_other_path_is_taken_for_it(
     web: HttpServer, pair: Pair
 ) -> None:

@@ -23,6 +23,11 @@ MAX_URIS: Final = 10
 MAX_URI: Final = 512  # characters
 MAX_NAME: Final = 80
 SEALED_FOR: Final = "client"
+# A host and its port; of plain characters only, as it gets into the policy of the page.
+NETLOC: Final = re.compile(r"(?:[A-Za-z0-9_.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{0,5})?")
+QUOTATION: Final = re.compile(
+    "[\"'\u00ab\u00bb\u2018-\u201f\u2039\u203a\u300c-\u300f\uff02\uff07]"
+)  # marks, between which names are shown
 WITH_PORT: Final = re.compile(r"http://(?P<host>127\.0\.0\.1|\[::1\]|localhost)(?::\d{0,5})?(?P<rest>/.*)")
 
 
@@ -71,7 +76,7 @@ def usable(uri: str) -> bool:
         _ = parts.port
     except ValueError:
         return False
-    if not parts.hostname or parts.fragment or "#" in uri or "@" in parts.netloc:
+    if not NETLOC.fullmatch(parts.netloc) or "#" in uri:
         return False
     return parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in LOOPBACK)
 
@@ -130,5 +135,5 @@ def _uris(given: Any) -> tuple[str, ...]:
 
 
 def _name(given: Any) -> str:
-    name = " ".join(given.split())[:MAX_NAME] if isinstance(given, str) else ""
+    name = " ".join(QUOTATION.sub("", given).split())[:MAX_NAME] if isinstance(given, str) else ""
     return name if name and name.isprintable() else "a program without a name"

@@ -286,7 +286,7 @@ class Consents:
             PageError: it is over, or isn't one of this browser.
         """
         found: Any = seals.value_of(await self._connections.key("requests"), SEALED_FOR, request)
-        if found is None or found[2] <= time.time():
+        if found is None or found[2] <= time.time() or found[3]["resource"] != self._resource:
             raise PageError("This request is over, or was answered already.")
         id_, digest, _, asked = found
         secret = cookie_value(cookies, self._name(COOKIE + id_[:NAME_CHARACTERS]))

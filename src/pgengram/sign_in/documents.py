@@ -2,7 +2,7 @@
 request reaches a machine that is not public.
 
 The name is resolved once, every address must be a public one, and the connection goes to the address that was checked,
-with the certificate of the name. No redirect is followed, and no proxy of the environment is used.
+with the certificate of the name. No redirect is followed, no proxy of the environment is used, and nothing is unpacked.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import urlsplit
@@ -52,7 +53,9 @@ class ClientDocuments:
     """
 
     def __init__(self, resolve: Resolve | None = None, transport: httpx.AsyncBaseTransport | None = None) -> None:
-        self._resolve = resolve or _addresses
+        # Threads of our own, which names that nobody answers for may keep: others of the process go on.
+        self._threads = ThreadPoolExecutor(AT_ONCE, "names of client documents")
+        self._resolve = resolve or self._addresses
         self._transport = transport
         self._kept: dict[str, _Kept] = {}
         self._fetching = asyncio.Semaphore(AT_ONCE)
@@ -101,18 +104,27 @@ class ClientDocuments:
             web.stream(
                 "GET",
                 f"https://{host}{path}",
-                headers={"host": name, "accept": "application/json"},
+                headers={"host": name, "accept": "application/json", "accept-encoding": "identity"},
                 extensions={"sni_hostname": name},
             ) as response,
         ):
             if response.status_code != httpx.codes.OK or "json" not in response.headers.get("content-type", ""):
                 raise InvalidClient("there is no document about it")
+            if response.headers.get("content-encoding", "identity").lower() != "identity":
+                raise InvalidClient("the document about it is packed")  # to who knows what size
             body = b""
             async for piece in response.aiter_bytes():
                 body += piece
                 if len(body) > MAX_BYTES:
                     raise InvalidClient("the document about it is too large")
         return of_document(url, json.loads(body)), _fresh_s(response.headers.get("cache-control", ""))
+
+    async def _addresses(self, name: str) -> Sequence[str]:
+        loop = asyncio.get_running_loop()
+        found = await loop.run_in_executor(
+            self._threads, lambda: socket.getaddrinfo(name, 443, type=socket.SOCK_STREAM)
+        )
+        return [str(one[4][0]) for one in found]
 
 
 class ClientResolver:
@@ -208,8 +220,3 @@ def _fresh_s(cache_control: str) -> float:
         if name.lower() == "max-age" and value.isdigit():
             return min(longest, max(shortest, float(value)))
     return shortest
-
-
-async def _addresses(name: str) -> Sequence[str]:
-    found = await asyncio.get_running_loop().getaddrinfo(name, 443, type=socket.SOCK_STREAM)
-    return [str(one[4][0]) for one in found]

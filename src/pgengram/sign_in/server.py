@@ -183,7 +183,7 @@ class AuthorizationServer:
                 await self._connections.end(connection, row["id"])
                 await connections.note(connection, "code_used_again", row["asked"], grant_id=row["id"])
                 row = None
-            problem = _problem(row, given, client_id)
+            problem = _problem(row, given, client_id, self.resource)
             if problem is None and row is not None:
                 tokens = await self._connections.first_tokens(connection, row)
                 problem = None if tokens else _no_grant()
@@ -195,7 +195,8 @@ class AuthorizationServer:
         if given.get("resource", self.resource) != self.resource:
             raise OAuthError("invalid_target", f"resource must be {self.resource}")
         async with self._connections.login() as connection:
-            tokens = await self._connections.refreshed(connection, given.get("refresh_token", ""), client_id)
+            token = given.get("refresh_token", "")
+            tokens = await self._connections.refreshed(connection, token, client_id, self.resource)
             if tokens is not None and WRITE in given.get("scope", "").split() and tokens.scope != "read-write":
                 raise OAuthError("invalid_scope", "more than was granted is asked for")  # and nothing is replaced
         if tokens is None:
@@ -238,19 +239,23 @@ class AuthorizationServer:
         return json_answer(made, 201)
 
 
-def _problem(row: Mapping[str, Any] | None, given: Mapping[str, str], client_id: str) -> OAuthError | None:
-    """Return what is wrong with a code, or nothing."""
+def _problem(
+    row: Mapping[str, Any] | None, given: Mapping[str, str], client_id: str, resource: str
+) -> OAuthError | None:
+    """Return what is wrong with a code that is to open a resource, or nothing."""
     if row is None or not row["is_fresh"]:
         return _no_grant()
     asked: Asked = row["asked"]
-    if asked.client_id != client_id or given.get("redirect_uri", asked.redirect_uri) != asked.redirect_uri:
+    if (asked.client_id, asked.resource) != (client_id, resource):
+        return _no_grant()
+    if given.get("redirect_uri", asked.redirect_uri) != asked.redirect_uri:
         return _no_grant()
     verifier = given.get("code_verifier", "")
     made = base64.urlsafe_b64encode(hashlib.sha256(verifier.encode("utf-8", "replace")).digest()).decode().rstrip("=")
     if not VERIFIER.fullmatch(verifier) or not hmac.compare_digest(made, asked.challenge):
         return _no_grant()
-    if given.get("resource", asked.resource) != asked.resource:
-        return OAuthError("invalid_target", f"resource must be {asked.resource}")
+    if given.get("resource", resource) != resource:
+        return OAuthError("invalid_target", f"resource must be {resource}")
     return None
 
 

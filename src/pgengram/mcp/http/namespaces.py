@@ -11,7 +11,6 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable
 from contextvars import ContextVar
 from dataclasses import dataclass, replace
-from functools import cache
 from typing import Any, Final
 
 from mcp.server.caching import CacheHint
@@ -34,6 +33,7 @@ from pgengram.store.spaces.names import Right
 from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
+MAX_SORTS: Final = 64  # of grants for which one namespace keeps a server
 HOSTS: Final = "hosts"  # the toolset of those hosts that ask which scopes a tool needs
 GRANT_KEY: Final = "pgengram.grant"  # of the grant in the scope of a request
 OF_LIBRARY: Final = {
@@ -111,14 +111,25 @@ class NamespaceServer:
 
             self._spoken = speaker = adapter_for(settings.compat, self.manager)
             self.instructions = speaker.instructions
+        self._servers: OrderedDict[tuple[Any, ...], Server[Any]] = OrderedDict()
 
-    @cache  # noqa: B019 - as many as there are sorts of grants, for as long as the namespace is served
     def server(
         self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int | str, Right]] = frozenset()
     ) -> Server[Any]:
         """Return a server with every tool, or only those that change nothing; with further groups of tools, and with
         shared spaces.
         """
+        sort = (writes, toolsets, spaces)
+        if sort not in self._servers:
+            self._servers[sort] = self._made(writes=writes, toolsets=toolsets, spaces=spaces)
+        self._servers.move_to_end(sort)
+        if len(self._servers) > MAX_SORTS:
+            self._servers.popitem(last=False)
+        return self._servers[sort]
+
+    def _made(
+        self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int | str, Right]]
+    ) -> Server[Any]:
         handlers = Handlers(self.manager)
         tools = [tool for tool in self._spoken.tools if tool.hints.read_only or writes]
         if toolsets and not self.manager.settings.compat:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Sequence
 from typing import Final
 
@@ -20,6 +21,7 @@ from pgengram.store.store import Store
 # Tokens can't be guessed, so asking for them isn't counted: behind a tunnel all programs come from one address, and a
 # stranger must not keep them from refreshing.
 IPV4: Final = 4
+WITH_PORT: Final = re.compile(r"\[?([0-9.]+|(?<=\[)[0-9a-fA-F:.]+(?=\]))\]?:[0-9]{1,5}")
 COUNTED: Final = (AUTHORIZE, OPEN_PAGE, REGISTER)
 
 
@@ -100,8 +102,10 @@ def source_of(peer: str, forwarded: str, proxies: Sequence[Network]) -> str:
 
 
 def _visitor(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+    """Return an address, which some proxies write with a port; None for anything else."""
+    with_port = WITH_PORT.fullmatch(text)
     try:
-        found = ipaddress.ip_address(text.strip("[]"))
+        found = ipaddress.ip_address(with_port[1] if with_port else text.strip("[]"))
     except ValueError:
         return None
     return (found.ipv4_mapped or found) if isinstance(found, ipaddress.IPv6Address) else found

@@ -161,14 +161,15 @@ class Connections:
         secret = token_secrets.with_seal(await self.key("tokens"), row["id"], secrets.token_urlsafe(32))
         return await self._issue(connection, row, 1, secret)
 
-    async def refreshed(self, connection: Connection, token: str, client_id: str) -> Tokens | None:
-        """Return the next tokens for a refresh token, the same ones within two minutes; None if it is worth nothing.
+    async def refreshed(self, connection: Connection, token: str, client_id: str, resource: str) -> Tokens | None:
+        """Return the next tokens for a refresh token that was given to a client for a resource, the same ones within
+        two minutes; None if it is worth nothing.
 
         One that was replaced before that is used by somebody who should not have it, so its grant ends.
         """
         id_, _, secret = token.removeprefix(REFRESH_PREFIX).partition("_")
         grant = await self._grant(connection, id_) if token.startswith(REFRESH_PREFIX) else None
-        if grant is None or not grant["is_good"] or grant["client_id"] != client_id:
+        if grant is None or not grant["is_good"] or (grant["client_id"], grant["resource"]) != (client_id, resource):
             return None
         key, digest, number = await self.key("tokens"), hashed(secret), grant["generation"]
         if _same(grant["refresh_hash"], digest):
