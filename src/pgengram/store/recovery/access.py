@@ -1,5 +1,5 @@
-"""Who may come in after a restore: a backup brings back no token, connection or passkey that has been ended since, and
-none in an earlier state.
+"""Who is let in after a restore: a backup restores no token, connection or passkey that has been ended since, and none
+in an earlier state.
 
 The rows of ended ones are copied, too, so that a backup restored later knows of them as well.
 """
