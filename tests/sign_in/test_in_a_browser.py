@@ -77,15 +77,19 @@ async def test_a_person_on_a_phone_types_a_wrong_code_then_the_right_one_and_is_
 
 
 async def test_no_other_page_frames_the_sign_in(web: HttpServer) -> None:
-    async with phone("light") as (page, _, context):
+    async with phone("light") as (page, *_):
         address = f"{web.base}/oauth/authorize?{urlencode(Program(web.base).asks())}"
         other = f"<!doctype html><iframe src='{html.escape(address)}'></iframe>"
 
-        async def answers(route: Any) -> None:
-            await route.fulfill(body=other, content_type="text/html")
+        async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            await reader.readuntil(b"\r\n\r\n")
+            head = f"HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: {len(other)}\r\nconnection: close\r\n\r\n"
+            writer.write((head + other).encode())
+            await writer.drain()
+            writer.close()
 
-        await context.route("http://evil.example/**", answers)
-        await page.goto("http://evil.example/")
+        async with await asyncio.start_server(answers, "127.0.0.1", 0) as server:
+            await page.goto(f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/")
         assert [one.url.partition(":")[0] for one in page.frames] == ["http", "chrome-error"]
 
 

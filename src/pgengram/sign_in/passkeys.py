@@ -12,6 +12,7 @@ import ipaddress
 import json
 import struct
 from collections.abc import Mapping
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
@@ -68,17 +69,16 @@ class PasskeyVerifier:
 
     def to_sign(self, key: bytes, request: str) -> dict[str, Any]:
         """Return what a browser needs to have a request signed by whichever passkey its person chooses."""
-        options, _ = self._server().authenticate_begin(
-            user_verification=_required(), challenge=challenge(key, "sign", request)
-        )
-        return dict(options)
+        from fido2.utils import websafe_encode
+
+        return {"publicKey": {**self._to_sign, "challenge": websafe_encode(challenge(key, "sign", request))}}
 
     def to_add(self, key: bytes, request: str, name: str) -> dict[str, Any]:
         """Return what a browser needs to make a passkey; `name` is what its person sees when they choose one."""
         from fido2.webauthn import PublicKeyCredentialUserEntity, ResidentKeyRequirement
 
         whose = hmac.digest(key, f"person {name}".encode(), "sha256")
-        options, _ = self._server().register_begin(
+        options, _ = self._server.register_begin(
             PublicKeyCredentialUserEntity(name=name, id=whose, display_name=name),
             resident_key_requirement=ResidentKeyRequirement.REQUIRED,
             user_verification=_required(),
@@ -99,7 +99,7 @@ class PasskeyVerifier:
 
         state = self._state(challenge(key, "add", request))
         try:
-            made = self._server().register_complete(state, given)
+            made = self._server.register_complete(state, given)
             credential = made.credential_data
             can_be_checked = (
                 credential is not None and credential.public_key.get(ALGORITHM) in CoseKey.supported_algorithms()
@@ -138,7 +138,7 @@ class PasskeyVerifier:
             if row is None:
                 raise InvalidPasskey
             credential = AttestedCredentialData(bytes(row["credential"]))
-            self._server().authenticate_complete(state, [credential], response)
+            self._server.authenticate_complete(state, [credential], response)
         except (*MALFORMED, UnsupportedAlgorithm):
             raise InvalidPasskey from None
         count, known = response.response.authenticator_data.counter, int(row["sign_count"])
@@ -147,6 +147,13 @@ class PasskeyVerifier:
         await passkeys.note_use(connection, row["id"], count)
         return Proof.of(row, by="passkey")
 
+    @cached_property
+    def _to_sign(self) -> Mapping[str, Any]:
+        """What is the same for each request, which the library takes long to work out."""
+        options, _ = self._server.authenticate_begin(user_verification=_required())
+        return dict(dict(options)["publicKey"])
+
+    @cached_property
     def _server(self) -> Fido2Server:
         from fido2.server import Fido2Server
         from fido2.webauthn import PublicKeyCredentialRpEntity
