@@ -56,8 +56,8 @@ class Settings:
         "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
         "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each. "
         "`hosts` adds the "
-        "`search` and `fetch` that ChatGPT calls, `card` memories in a card of the chat; programs that sign in have "
-        "both.",
+        "`search` and `fetch` that ChatGPT calls, `card` memories in a card of the chat; ChatGPT has the first when it "
+        "signs in, every program the second.",
     )
     compat: str = _setting(
         "",

@@ -75,7 +75,16 @@ async def test_nothing_of_what_is_sent_reaches_the_log_or_the_events(
     for wish in ({"client_name": canary, "redirect_uris": [f"https://{canary}"]}, {"redirect_uris": [canary]}, canary):
         await program.browser.post(f"{web.base}/oauth/register", json=wish)
     for name in ("user-agent", "cookie", "origin", "x-forwarded-for", "referer", "authorization", "accept"):
-        for path in ("/oauth/authorize", "/oauth/page", "/", "/mcp", f"/m/{canary}", f"/oauth/page?to=/{canary}"):
+        for path in (
+            "/oauth/authorize",
+            "/oauth/page",
+            "/",
+            "/mcp",
+            f"/m/{canary}",
+            f"/oauth/page?to=/{canary}",
+            f"/{canary}",
+            f"/mcp?token={canary}",
+        ):
             await program.browser.get(web.base + path, headers={name: f"pgengram-page={canary}"})
     told = "".join(web.log) + str(signing_database.as_login("SELECT to_jsonb(e) FROM access_events e"))
     assert canary not in told
