@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from urllib.parse import urlencode
 
+import psycopg
 import pytest
 from http_server import HttpServer
-from signing_in import PROFILES, Pair, Program, hidden, query
+from signing_in import CLAUDE_CODE, PROFILES, Pair, Program, hidden, query
 from web_of_one_document import APP, BASE, Web, program_of
 
 from helpers import Database
 from pgengram.store.clients.connections import CLEAN_EVERY, MOST_ANSWERED, STRANGERS_KEPT, Connections
+from pgengram.store.connection.pool import POOL_MAX
 from pgengram.store.store import Store
 
 
@@ -196,6 +199,22 @@ async def test_a_program_refreshes_and_disconnects_while_its_document_cannot_be_
     form = {"token": refreshed.json()["refresh_token"], "client_id": APP.client_id}
     assert (await later.browser.post(f"{BASE}/oauth/revoke", data=form)).status_code == 200
     assert (await later.refresh(refreshed.json()["refresh_token"])).json()["error"] == "invalid_grant"
+
+
+async def test_strangers_who_ask_for_tokens_leave_connections_to_those_who_have_some(
+    store: Store, signing_database: Database
+) -> None:
+    program = program_of(store, Web())
+    program.client_id = CLAUDE_CODE
+    assert (await program.refresh("pgr_0123456789abcdef_x")).status_code == 400
+    with psycopg.connect(signing_database.url) as slow:
+        slow.execute("LOCK TABLE oauth_grants IN ACCESS EXCLUSIVE MODE")
+        asking = [asyncio.create_task(program.refresh(f"pgr_{number:016x}_x")) for number in range(3 * POOL_MAX)]
+        await asyncio.sleep(0.2)
+        async with asyncio.timeout(2):
+            assert await store.one("SELECT 1 AS one") == {"one": 1}
+        assert not any(one.done() for one in asking)
+    assert {one.status_code for one in await asyncio.gather(*asking)} == {400}
 
 
 async def test_asking_for_tokens_makes_the_server_fetch_nothing(store: Store) -> None:

@@ -7,10 +7,11 @@ once more, and nothing need be stored for that.
 
 from __future__ import annotations
 
+import asyncio
 import hmac
 import secrets
-from collections.abc import Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
@@ -20,6 +21,7 @@ from pgengram.errors import NotFound
 from pgengram.store.clients import token_secrets
 from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Tokens
 from pgengram.store.clients.token_secrets import hashed
+from pgengram.store.connection.pool import POOL_MAX
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
@@ -29,6 +31,7 @@ Connection = psycopg.AsyncConnection[dict[str, Any]]
 
 IDLE_LIFE: Final = timedelta(days=60)
 REPLAY: Final = timedelta(seconds=120)  # within which an old refresh token gives the same new tokens again
+AT_ONCE: Final = POOL_MAX - 2  # transactions of a process; its other connections are left to those who have a token
 ACCESS_PREFIX: Final = "pga_"
 REFRESH_PREFIX: Final = "pgr_"
 EVENTS_KEPT: Final = timedelta(days=365)
@@ -124,10 +127,17 @@ class Connections:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._keys: dict[str, bytes] = {}
+        self._at_once = asyncio.Semaphore(AT_ONCE)
 
-    def login(self) -> AbstractAsyncContextManager[Connection]:
-        """Run a block in one transaction as the login, as the application's role has no right on any of this."""
-        return self._store.as_login()
+    @asynccontextmanager
+    async def login(self) -> AsyncIterator[Connection]:
+        """Run a block in one transaction as the login, as the application's role has no right on any of this.
+
+        Only so many at once, so that strangers who ask for tokens keep no call waiting. A key that is needed in the
+        block has to be asked for before it.
+        """
+        async with self._at_once, self._store.as_login() as connection:
+            yield connection
 
     async def key(self, purpose: str) -> bytes:
         """Return the server's key for a purpose, made when first needed; 32 bytes, the same for all its processes."""
