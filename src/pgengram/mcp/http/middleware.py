@@ -129,7 +129,7 @@ class AuthMiddleware:
         try:
             await self._answer(scope, receive, sending)
         except HTTPRejection as rejection:
-            log.info("%s turned away: %s %s", scope["method"], rejection.status, rejection.message)
+            log.info(rejection.logged(scope["method"]))
             await rejection.response()(scope, receive, send)
         except Gone:
             return
@@ -166,7 +166,7 @@ class AuthMiddleware:
         try:
             await self._serve(request, scope, receive, send)
         except HTTPRejection as rejection:
-            log.info("%s turned away: %s %s", request.method, rejection.status, rejection.message)
+            log.info(rejection.logged(request.method))
             await rejection.response()(scope, receive, send)
 
     async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
@@ -253,7 +253,7 @@ class AuthMiddleware:
         if shaped is None or shaped[1].strip("[]").lower() not in self._rules.hosts:
             name = "that host name" if shaped is None else f"the host name {shaped[1]}"
             message = f"This server doesn't accept {name}: pass the Host header on, or give --url or --allowed-host."
-            raise HTTPRejection(421, message, close=True)
+            raise HTTPRejection(421, message, logged="The host name isn't one of ours.", close=True)
 
     def _checked_origin(self, request: Request, scheme: str) -> str | None:
         """Return the web page that asks, if it may; None when no page does."""

@@ -20,6 +20,7 @@ from pgengram.store.clients import rates
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 MAX_BUCKETS: Final = 4_096
+METHODS: Final = ("GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")
 REFUSED: Final = -32001  # JSON-RPC code of what the door says
 
 
@@ -66,17 +67,34 @@ class Rules:
 
 
 class HTTPRejection(Exception):
-    """A request that goes no further; carries the answer to it."""
+    """A request that goes no further; carries the answer to it.
 
-    def __init__(self, status: int, message: str, *, close: bool = False, code: int = REFUSED, **headers: str) -> None:
+    Args:
+        status: of the answer.
+        message: told to the client.
+        logged: what the log says instead, where the message quotes the request.
+        close: whether the connection ends.
+        code: of the JSON-RPC error.
+        headers: of the answer, with underscores for hyphens.
+    """
+
+    def __init__(
+        self, status: int, message: str, *, logged: str = "", close: bool = False, code: int = REFUSED, **headers: str
+    ) -> None:
         super().__init__(message)
         self.status = status
         self.message = message
+        self._logged = logged or message
         self.code = code
         self.id: int | str | None = None
         self.headers = {name.replace("_", "-"): value for name, value in headers.items()}
         if close:
             self.headers["connection"] = "close"
+
+    def logged(self, method: str) -> str:
+        """Return what the log says of the request, and nothing that its sender has chosen."""
+        shown = method if method in METHODS else "A request"
+        return f"{shown} turned away: {self.status} {self._logged}"
 
     def response(self) -> Response:
         """Return the answer, in the form of a JSON-RPC error."""
