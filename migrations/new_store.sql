@@ -573,7 +573,8 @@ CREATE TABLE conversation_turns (
   source_key BIGINT,
   as_of TIMESTAMP WITH TIME ZONE,
   copy_of BIGINT,
-  CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, number),
+  id BIGINT NOT NULL DEFAULT (hashtextextended(gen_random_uuid()::text, 0) & 9223372036854775807),
+  CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, id),
   CONSTRAINT conversation_turns_namespace_id_client_conversation_fkey FOREIGN KEY(namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation) ON DELETE CASCADE
 );
 CREATE INDEX conversation_turns_by_time ON conversation_turns (namespace_id, time);
@@ -1254,7 +1255,7 @@ COMMENT ON COLUMN conversations."kept_from" IS 'Hooks keep what was said from th
 COMMENT ON COLUMN conversations."began_at" IS 'When it began. A turn that several conversations have is stored in the one that began first.';
 COMMENT ON COLUMN conversation_turns."client" IS 'Which conversation.';
 COMMENT ON COLUMN conversation_turns."conversation" IS 'Which conversation.';
-COMMENT ON COLUMN conversation_turns."number" IS 'Its position in the conversation.';
+COMMENT ON COLUMN conversation_turns."number" IS 'Its position in the conversation. Turns from two machines may have the same.';
 COMMENT ON COLUMN conversation_turns."role" IS 'user, assistant or tool.';
 COMMENT ON COLUMN conversation_turns."text" IS 'Word for word, without secrets. The output of a tool is cut at 2,000 characters, anything else at 200,000.';
 COMMENT ON COLUMN conversation_turns."project" IS 'The conversation''s project when it was said.';
@@ -1263,6 +1264,7 @@ COMMENT ON COLUMN conversation_turns."terms" IS 'The words that find it: hashed 
 COMMENT ON COLUMN conversation_turns."source_key" IS 'A hash of what the assistant calls the turn, or of its position and text, by which a turn that arrives twice is known.';
 COMMENT ON COLUMN conversation_turns."as_of" IS 'The newest state of the conversation that had the turn.';
 COMMENT ON COLUMN conversation_turns."copy_of" IS 'The key of the turn of another conversation that it is a copy of.';
+COMMENT ON COLUMN conversation_turns."id" IS 'A number that identifies the turn on every machine, made from source_key and text where it has a key, otherwise at random. It never changes and is never used again.';
 COMMENT ON COLUMN hidden_turns."client" IS 'Which conversation.';
 COMMENT ON COLUMN hidden_turns."conversation" IS 'Which conversation.';
 COMMENT ON COLUMN hidden_turns."source_key" IS 'As in conversation_turns.';

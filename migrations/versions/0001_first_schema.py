@@ -729,7 +729,8 @@ CREATE TABLE conversation_turns (
   source_key BIGINT,
   as_of TIMESTAMP WITH TIME ZONE,
   copy_of BIGINT,
-  CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, number),
+  id BIGINT NOT NULL DEFAULT (hashtextextended(gen_random_uuid()::text, 0) & 9223372036854775807),
+  CONSTRAINT conversation_turns_pkey PRIMARY KEY (namespace_id, client, conversation, id),
   CONSTRAINT conversation_turns_namespace_id_client_conversation_fkey FOREIGN KEY(namespace_id, client, conversation) REFERENCES conversations (namespace_id, client, conversation) ON DELETE CASCADE
 )
     """,

@@ -141,14 +141,6 @@ class Machine:
         """Return what is kept of a conversation, in order."""
         return [row["text"] for row in await Conversations(self.memories).turns(conversation)]
 
-    async def hidden(self) -> set[str]:
-        """Return what other machines said in the place of a turn that is kept here."""
-        statement = "SELECT state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = 'turn'"
-        async with self.memories.store.transaction(reads=True) as tx:
-            found = await tx.rows(statement)
-        texts = [one for row in found for one in row["state"]["entries"].get("text", ())]
-        return {value[0] for *_, digest, value in ((*one[:4], one[4:]) for one in texts) if digest is None}
-
     async def finds(self, words: str) -> list[str]:
         found = await self.memories.search_memories(Question(query=words, mode="text"))
         return [str(one["content"]) for one in found.results]

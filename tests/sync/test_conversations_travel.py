@@ -96,7 +96,7 @@ async def test_a_turn_that_waits_for_its_conversation_takes_no_place_of_one_that
     await desktop.syncs()
     carry(both)
     async with laptop.memories.store.transaction() as tx:  # as if the conversation itself were in a file that is late
-        documents = RowDocuments(tx, state.TURN, "0" * 12, (), now_us())
+        documents = RowDocuments(tx, state.TURN, "0" * 12, now_us())
         [line] = [
             Line.of(record)
             for path in laptop.folder.rglob("0*.sync")
@@ -112,7 +112,7 @@ async def test_a_turn_that_waits_for_its_conversation_takes_no_place_of_one_that
 
 
 @pytest.mark.parametrize("since", [[], ["And the ladder?"]])
-async def test_what_was_erased_on_one_machine_stays_erased_though_it_made_room_on_another(
+async def test_what_was_erased_on_one_machine_stays_erased_beside_what_another_said_in_the_same_place(
     both: Both, database: Database, tmp_path: Path, since: list[str]
 ) -> None:
     laptop, desktop = both

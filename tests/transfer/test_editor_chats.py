@@ -203,5 +203,5 @@ async def test_what_hooks_kept_of_a_gemini_session_is_there_once_and_in_order_af
     assert [turn["text"] for turn in told] == [
         "Name a river.", "The Rhône.", "Yes.", "The Loire.", "Yes.", "The Seine.",
     ]  # fmt: skip
-    page = await kept.turns("g-1", client="gemini-cli", after=told[2]["number"], limit=2)
+    page = await kept.turns("g-1", client="gemini-cli", after=told[2]["id"], limit=2)
     assert [turn["text"] for turn in page] == ["The Loire.", "Yes."]

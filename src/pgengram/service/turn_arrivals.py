@@ -82,10 +82,10 @@ class Arrivals:
         brought.added += [place for place, _ in fresh]
         brought.redacted += sum(fits[place][1] for place, _ in fresh)
 
-    def stands_for(self, name: Name, number: int) -> bool:
+    def stands_for(self, name: Name, id_: int) -> bool:
         """Whether no other turn stands for one without a key yet; from now on this one does."""
-        free = (name, number) not in self._named
-        self._named.add((name, number))
+        free = (name, id_) not in self._named
+        self._named.add((name, id_))
         return free
 
 
@@ -122,7 +122,7 @@ class _Batch:
         self._grown: dict[int, tuple[Fact, int]] = {}
         self._fitted: dict[int, tuple[Turn, bool]] = {}
         self._spare: dict[tuple[int, str], tuple[str, str | None]] = {}  # texts that nothing else may have any more
-        self._removed: list[tuple[Name, int]] = []
+        self._removed: list[tuple[Name, int | None]] = []
         self._added: list[tuple[Fact, int | None, Fact | None]] = []  # with what was said, or what has the text
 
     async def bring(self, tx: Transaction) -> Brought:
@@ -233,15 +233,15 @@ class _Batch:
         of = {at: fact for (fact, at) in ((fact, self._texts.get(id(fact))) for fact in self._all()) if at is not None}
         asked = [(at, (self._said[at][0], self._fit(at)[0])) for at in (*fresh, *taken_back)]
         named: set[int] = set()
-        for at, number in await store.keyless(tx, asked):
+        for at, number, id_ in await store.keyless(tx, asked):
             name = conversation_name(self._said[at][0])
-            if at in named or not self._arrivals.stands_for(name, number):
+            if at in named or not self._arrivals.stands_for(name, id_):
                 continue
             if self._said[at][1].withdrawn:
-                self._removed.append((name, number))
+                self._removed.append((name, id_))
             elif at in of:
                 named.add(at)
-                of[at].number, of[at].stored = number, True
+                of[at].number, of[at].id, of[at].stored = number, id_, True
                 self._grown[id(of[at])] = of[at], self._texts.pop(id(of[at]))
 
     # -- forks ---------------------------------------------------------------------------------------------------------
@@ -320,8 +320,8 @@ class _Batch:
                 self._added.append((owner, at, replace(stored[0]) if stored else None))
         for fact in stored:
             if fact is not owner:
-                self._removed.append((fact.name, fact.number))
-                fact.stored = False
+                self._removed.append((fact.name, fact.id))
+                fact.stored, fact.id = False, None
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
@@ -329,10 +329,10 @@ class _Batch:
         await store.grow(tx, [(fact, self._fit(at)[0].text) for fact, at in self._grown.values()])
         rows = [await self._row(tx, *added) for added in self._added]
         await store.remove_turns(tx, self._removed)
-        numbers = await store.add_turns(tx, rows) if rows else []
+        places = await store.add_turns(tx, rows) if rows else []
         new = {id(fact) for fact, _, _ in self._added}
-        for (fact, _, _), number in zip(self._added, numbers, strict=True):
-            fact.number, fact.stored = number, True
+        for (fact, _, _), (number, id_) in zip(self._added, places, strict=True):
+            fact.number, fact.id, fact.stored = number, id_, True
         changed = [fact for fact in self._all() if not self._is_as_before(fact)]
         await store.renew_turns(tx, [fact for fact in changed if fact.stored and id(fact) not in new])
         kept = {id(fact) for fact in self._all() if not fact.stored and self._is_as_before(fact)}

@@ -172,10 +172,7 @@ async def erase_elsewhere(database: Database, namespace_id: int, data: Path) -> 
         if settings is None:
             return
         erased = await state.erased(tx) | {row["id"] for row in await tx.rows(state.ALL_IDS)}
-        gone = [
-            {"kind": row["kind"], "key": row["key"], "state": {"seen": row["seen"], "entries": {}}}
-            for row in await tx.rows(state.SEEN_OF_ROWS)
-        ]
+        gone = [dict(row) for row in await tx.rows(state.REMOVED_ROWS)]
     await asyncio.to_thread(_erase_all, exchanged_folder(settings, data), settings, erased, gone)
     await asyncio.to_thread(forget_mirror, settings, data)
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,13 +10,12 @@ from typing import Any
 from uuid import UUID
 
 from pgengram.embedders.vectors import Passage
-from pgengram.store.assistant import turn_arrivals
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
-from pgengram.sync import memories, moves
-from pgengram.sync.merging import Document, Dot, as_one, latest, merged, with_changes
+from pgengram.sync import memories
+from pgengram.sync.merging import GONE, Document, as_one, merged, with_changes
 from pgengram.transfer.arrivals import arrival
 
 
@@ -157,6 +155,18 @@ def _arrival(id_: str, shown: Mapping[str, Any], version: int) -> Arrival:
     return arrival(record, tags=record["tags"])
 
 
+@dataclass(frozen=True, slots=True)
+class Here:
+    """What is known here of a row.
+
+    waits: whether it waits for what it leads to. expired: whether it is not kept here any more, though nobody erased it.
+    """
+
+    document: Document
+    waits: bool = False
+    expired: bool = False
+
+
 class RowDocuments:
     """Rows of one kind as documents, in one transaction.
 
@@ -164,15 +174,13 @@ class RowDocuments:
         tx: of the namespace.
         kind: of the rows.
         writer: this process.
-        writers: the processes of this machine that wrote files.
         clock: what time it is, in microseconds.
     """
 
-    def __init__(self, tx: Transaction, kind: str, writer: str, writers: Sequence[str], clock: int) -> None:
+    def __init__(self, tx: Transaction, kind: str, writer: str, clock: int) -> None:
         table = rows.table_of(kind)
         assert table is not None  # noqa: S101 - callers look first
-        self._tx, self._kind, self._table, self._clock = tx, kind, table, clock
-        self._writer, self._writers = writer, writers
+        self._tx, self._kind, self._table, self._writer, self._clock = tx, kind, table, writer, clock
 
     async def current(self, times: Mapping[str, int], model_id: int | None) -> dict[str, Document]:
         """Return rows as they are here, by their keys, with what was changed at these times."""
@@ -186,124 +194,72 @@ class RowDocuments:
             for key, at in times.items()
             if key in there or (key in known and key not in waits)
         }
+        await self._put({key: one for key, one in found.items() if one.gone and key in there}, model_id)
         await self._note_erasure(found.values())
         return found
 
-    def _is_displaced(self, mine: Document, after: Document) -> bool:
-        """Whether another machine has kept another turn in the place of one of ours, and that is shown."""
-        said, now = mine.entries.get("text", ()), after.entries.get("text", ())
-        ours = [one for one in said if one in now and one.writer in self._writers]
-        return bool(ours) and latest(said).digest != latest(now).digest
-
-    async def _place_elsewhere(self, displaced: Mapping[str, Mapping[str, Any]], said: Mapping[str, Dot]) -> None:
-        """Give turns of ours places of their own, which triggers note; given by the keys that they had, with the dots
-        of their texts there, which their new places name.
-
-        Only after all that came with what displaced them has its place, as another turn may have come for any other.
-        """
-        keys = {key: rows.key_row(self._table, key) for key in displaced}
-        turns = [{**row, **keys[key], "number": int(keys[key]["number"])} for key, row in displaced.items()]
-        numbers = await turn_arrivals.add_turns(self._tx, turns)
-        await state.note_changed(self._tx, self._kind, list(displaced))
-        places = {
-            json.dumps([*json.loads(key)[:-1], str(number)], ensure_ascii=False): key
-            for key, number in zip(displaced, numbers, strict=True)
-        }
-        moved = await self.current(dict.fromkeys(places, self._clock), None)
-        for place, document in moved.items():
-            before = places[place]
-            document.counts |= moves.moved_mark(before, said[before], latest(document.entries["text"]).dot)
-        await state.keep(self._tx, self._kind, [kept_state(key, one) for key, one in moved.items()])
-
-    async def erase_moved(self, documents: Iterable[Document]) -> None:
-        """Remove turns that were erased elsewhere in the places that they had before, if one of these documents, which
-        are kept, may tell of such.
-        """
-        if self._kind != state.TURN or not any(document.counts for document in documents):
-            return
-        gone = moves.erased_there(await state.marked_turns(self._tx))
-        there = await rows.rows_now(self._tx, self._table, list(gone))
-        known, waits = await state.documents(self._tx, self._kind, list(gone))
-        after = {}
-        for key, dots in gone.items():
-            mine = self._here(known.get(key), there.get(key, {}), self._clock, waits=key in waits)
-            after[key] = moves.without(mine, dots)
-        await rows.silently(self._tx, on=True)
-        left = await rows.put_rows(self._tx, self._table, {key: one.shown() for key, one in after.items()})
-        await rows.silently(self._tx, on=False)
+    async def take(self, lines: Sequence[Line], model_id: int | None) -> int:
+        """Take in what other machines say of rows, and return of how many that was something new."""
+        here = await self._known_here([line.key for line in lines])
+        after = {line.key: merged(here[line.key].document, line.document) for line in lines}
+        fresh = {key: one for key, one in after.items() if _is_to_be_put(here[key], one)}
+        left = await self._put(fresh, model_id)
         await state.keep(self._tx, self._kind, [kept_state(key, one, waits=key in left) for key, one in after.items()])
-        await state.note_changed(self._tx, self._kind, list(after))
-        await self._note_erasure(after.values())
+        await self._note_erasure(fresh.values())
+        return len(fresh) - len(left)
 
-    async def _note_erasure(self, documents: Iterable[Document]) -> None:
-        """Have our files cleared of turns that are not kept any more."""
-        if self._kind == state.TURN and not all(document.entries for document in documents):
-            await state.note_erasure(self._tx)
+    async def _known_here(self, keys: Sequence[str]) -> dict[str, Here]:
+        there = await rows.rows_now(self._tx, self._table, keys)
+        known, waits = await state.documents(self._tx, self._kind, keys)
+        changed = await _times_of_changes(self._tx, self._kind, keys)
+        found = {}
+        for key in keys:
+            row, before, at = there.get(key, {}), known.get(key), changed.get(key)
+            if key in waits:
+                found[key] = Here(self._with_waiting(before, row, at or self._clock), waits=True)
+            elif before and not row and at is None and self._kind in state.OF_CONVERSATIONS:
+                document = Document.from_json(before)
+                found[key] = Here(document, expired=bool(document.entries))
+            else:
+                found[key] = Here(self._document(before, row, at or self._clock))
+        return found
 
-    def _here(self, known: Any, fields: Mapping[str, Any], at: int, *, waits: bool) -> Document:
-        """Return a row as it is here; if another machine's waits to be here, together with that one."""
-        if not waits:
-            return self._document(known, fields, at)
+    def _with_waiting(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
+        """Return a row of another machine that waits to be here, together with the one that is here."""
         before = Document.from_json(known)
-        if not fields:
+        if not fields or before.gone:
             return before
         apart = Document({self._writer: before.seen.get(self._writer, 0)})
-        return merged(
-            before, as_one(with_changes(apart, fields, at=at, clock=self._clock, writer=self._writer), self._writer)
-        )
+        ours = with_changes(apart, fields, at=at, clock=self._clock, writer=self._writer)
+        return merged(before, as_one(ours, self._writer))
 
     def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
         is_turn = self._kind == state.TURN
-        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer, apart=is_turn)
-        if is_turn:  # also if something else was said in its place since
-            stays = {one.digest for one in after.entries.get("text", ())}
-            gone = [one for one in before.entries.get("text", ()) if one.digest not in stays]
-            after.counts |= moves.erased_marks(gone)
+        if before.gone or (is_turn and before.entries and not fields):
+            return GONE
+        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
         is_changed = bool(after.entries) and after.seen != before.seen
-        if is_changed and is_turn:  # it is what was said; if that is erased elsewhere, nothing of it stays
-            is_changed = {one.dot for one in after.entries["text"]} != {
-                one.dot for one in before.entries.get("text", ())
-            }
-        return as_one(after, self._writer) if is_changed else after
+        return as_one(after, self._writer) if is_changed and not is_turn else after
 
-    async def take(self, lines: Sequence[Line], model_id: int | None) -> int:
-        """Take in what other machines say of rows, and return of how many that was something new."""
-        tx, keys = self._tx, [line.key for line in lines]
-        there = await rows.rows_now(tx, self._table, keys)
-        known, waits = await state.documents(tx, self._kind, keys)
-        changed = await _times_of_changes(tx, self._kind, keys)
-        after: dict[str, Document] = {}
-        fresh: dict[str, Document] = {}
-        displaced, said = {}, {}
-        for line in lines:
-            mine = self._here(
-                known.get(line.key),
-                there.get(line.key, {}),
-                changed.get(line.key, self._clock),
-                waits=line.key in waits,
-            )
-            one = merged(mine, line.document)
-            if self._kind == state.TURN and "text" not in one.entries:
-                one = Document(one.seen, counts=one.counts)
-            elif self._kind == state.TURN and line.key in there and self._is_displaced(mine, one):
-                displaced[line.key], said[line.key] = there[line.key], latest(mine.entries["text"]).dot
-                one = Document(one.seen, {name: (latest(all_),) for name, all_ in one.entries.items()}, one.counts)
-            after[line.key] = one
-            if one != mine or line.key in waits:
-                fresh[line.key] = one
-        await rows.silently(tx, on=True)
-        left = await rows.put_rows(tx, self._table, {key: one.shown() for key, one in fresh.items()})
+    async def _put(self, given: Mapping[str, Document], model_id: int | None) -> set[str]:
+        """Give rows the state that all machines together say; return the keys of those that wait."""
+        await rows.silently(self._tx, on=True)
+        left = await rows.put_rows(self._tx, self._table, {key: one.shown() for key, one in given.items()})
         if self._kind == "cluster_member":
-            clusters = {rows.key_row(self._table, key)["cluster_id"] for key in fresh.keys() - left}
-            await rows.renew_clusters(tx, clusters, model_id)
-        await rows.silently(tx, on=False)
-        await state.keep(tx, self._kind, [kept_state(key, one, waits=key in left) for key, one in after.items()])
-        if displaced:
-            await self._place_elsewhere(displaced, said)
-        await self.erase_moved(after.values())
-        await self._note_erasure(fresh.values())
-        return len(fresh) - len(left)
+            clusters = {rows.key_row(self._table, key)["cluster_id"] for key in given.keys() - left}
+            await rows.renew_clusters(self._tx, clusters, model_id)
+        await rows.silently(self._tx, on=False)
+        return left
+
+    async def _note_erasure(self, documents: Iterable[Document]) -> None:
+        """Have our files cleared of turns that are not kept any more."""
+        if any(document.gone for document in documents):
+            await state.note_erasure(self._tx)
+
+
+def _is_to_be_put(here: Here, after: Document) -> bool:
+    return after.gone or not here.expired if after != here.document else here.waits
 
 
 async def _times_of_changes(tx: Transaction, kind: str, keys: Sequence[str]) -> dict[str, int]:

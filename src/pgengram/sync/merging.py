@@ -52,12 +52,13 @@ class Entry:
 class Document:
     """The state of one memory or row: its entries by name, what it has seen of each writer, and what is counted.
 
-    counts: numbers that only grow, for each device its own.
+    counts: numbers that only grow, for each device its own. gone: whether it was removed for ever.
     """
 
     seen: dict[str, int] = field(default_factory=dict)
     entries: dict[str, tuple[Entry, ...]] = field(default_factory=dict)
     counts: dict[str, list[float]] = field(default_factory=dict)
+    gone: bool = False
 
     def shown(self) -> dict[str, Any]:
         """Return the value of each field: of several, the latest."""
@@ -80,7 +81,8 @@ class Document:
             name: [_entry_as_json(one, bare=not whole and one is latest(all_)) for one in all_]
             for name, all_ in self.entries.items()
         }
-        return {"seen": self.seen, "entries": entries} | ({"counts": self.counts} if self.counts else {})
+        more = {"counts": self.counts, "gone": self.gone}
+        return {"seen": self.seen, "entries": entries} | {name: value for name, value in more.items() if value}
 
     @classmethod
     def from_json(cls, given: Mapping[str, Any]) -> Self:
@@ -96,7 +98,10 @@ class Document:
         }
         seen = {str(writer): int(number) for writer, number in given["seen"].items()}
         counts = {str(device): [float(one) for one in row] for device, row in given.get("counts", {}).items()}
-        return cls(seen, entries, counts)
+        return cls(gone=True) if given.get("gone") else cls(seen, entries, counts)
+
+
+GONE: Final = Document(gone=True)
 
 
 def latest(entries: tuple[Entry, ...]) -> Entry:
@@ -116,6 +121,8 @@ def digest_of(value: Any) -> str:
 
 def merged(one: Document, other: Document) -> Document:
     """Return the state that has what either has, less what either removed after having seen it."""
+    if one.gone or other.gone:
+        return GONE
     entries = {}
     for name in one.entries.keys() | other.entries.keys():
         mine, theirs = one.entries.get(name, ()), other.entries.get(name, ())
@@ -142,19 +149,16 @@ def _each_larger(one: list[float], other: list[float]) -> list[float]:
     return [max(pair) for pair in zip(one, other, strict=True)]
 
 
-def with_changes(
-    known: Document, now: Mapping[str, Any], *, at: int, clock: int, writer: str, apart: bool = False
-) -> Document:
+def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int, writer: str) -> Document:
     """Return the state after the changes made here, which are the differences between what was known and what is there
     now; the same where there are none.
 
     Args:
-        known: the state as it was last written down, of which values may be known by their digests only.
-        now: what is there, by name; what is None is not there.
-        at: when it was changed, in microseconds.
-        clock: what time it is. Entries that this machine's clock once dated far ahead are dated again.
+        known: the state when it was last written down or taken in.
+        now: fields, tags and history by name; None counts as not there.
+        at: when the changes were made, in microseconds.
+        clock: what time it is, in microseconds. Entries that this machine's clock once dated far ahead are dated again.
         writer: who writes.
-        apart: whether what others wrote at the same time is another thing, which a change here leaves as it is.
     """
     now = {name: value for name, value in now.items() if value is not None}
     entries: dict[str, tuple[Entry, ...]] = {}
@@ -165,7 +169,7 @@ def with_changes(
         if shown is None or shown.digest != digest or shown.stamp > clock + TOO_FAR_AHEAD_US:
             before = [one for one in there if one.stamp <= clock + TOO_FAR_AHEAD_US]
             stamp = max(min(at, clock), 1 + max((one.stamp for one in before), default=0))
-            entries[name] = _replacing(shown, before, Entry(value, stamp, writer, number, digest), apart=apart)
+            entries[name] = _replacing(shown, before, Entry(value, stamp, writer, number, digest))
         else:
             loaded = Entry(value, shown.stamp, shown.writer, shown.number, digest)
             entries[name] = tuple(loaded if one is shown else one for one in there)
@@ -176,12 +180,12 @@ def with_changes(
     return Document(seen, entries, dict(known.counts))
 
 
-def _replacing(shown: Entry | None, before: Iterable[Entry], anew: Entry, *, apart: bool) -> tuple[Entry, ...]:
+def _replacing(shown: Entry | None, before: Iterable[Entry], anew: Entry) -> tuple[Entry, ...]:
     """Return the entries of a field, with a new one instead of the one that was shown.
 
     Whoever changes a value has chosen among those that were there; whoever dates it again has not.
     """
-    stays = apart or shown is None or shown.digest == anew.digest
+    stays = shown is not None and shown.digest == anew.digest
     return _in_order([anew, *(one for one in before if stays and one is not shown)])
 
 
@@ -204,7 +208,8 @@ def as_one(document: Document, writer: str) -> Document:
 
 
 def _entry_as_json(one: Entry, *, bare: bool) -> list[Any]:
-    return [one.stamp, one.writer, one.number, *([one.digest] if bare else [None, one.value])]
+    is_known = one.value is not None
+    return [one.stamp, one.writer, one.number, *([None, one.value] if is_known and not bare else [one.digest])]
 
 
 def _entry_from_json(name: str, given: list[Any]) -> Entry:

@@ -161,14 +161,14 @@ ORDER BY c.at DESC, c.client, c.conversation LIMIT %(limit)s OFFSET %(offset)s
 # conversation_turns_pkey.
 TURNS: Final = """
 WITH chosen AS (
-  SELECT *, row_number() OVER (ORDER BY time, first, text COLLATE "C", number) AS place FROM (
-    SELECT number, role, text, time, min(number) OVER (PARTITION BY coalesce(source_key, -number), time) AS first
+  SELECT *, row_number() OVER (ORDER BY time, first, text COLLATE "C", number, id) AS place FROM (
+    SELECT id, number, role, text, time, min(number) OVER (PARTITION BY coalesce(source_key, -number), time) AS first
     FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND (client, conversation) = (
       SELECT client, conversation FROM conversations
       WHERE namespace_id = %(namespace_id)s AND CASE WHEN %(client)s::text IS NULL THEN starts_with(conversation, %(beginning)s)
         ELSE client = %(client)s AND conversation = %(beginning)s END ORDER BY at DESC LIMIT 1)) AS t)
-SELECT number, role, text, time FROM chosen
-WHERE place > coalesce((SELECT place FROM chosen WHERE number = %(after)s), 0) ORDER BY place LIMIT %(limit)s
+SELECT id, number, role, text, time FROM chosen
+WHERE place > coalesce((SELECT place FROM chosen WHERE id = %(after)s), 0) ORDER BY place LIMIT %(limit)s
 """
 # Those whose client may have said more than was read, the latest first. Uses conversations_by_time.
 UNFINISHED: Final = """
@@ -309,7 +309,7 @@ async def list_kept(tx: Transaction, where: Chosen, *, limit: int, offset: int =
 async def turns(
     tx: Transaction, beginning: str, *, client: str | None = None, after: int = -1, limit: int | None = None
 ) -> list[Row]:
-    """Return the turns of the latest conversation whose id begins so, in their order, from the one after a number on.
+    """Return the turns of the latest conversation whose id begins so, in their order, from the one after an id on.
 
     With a client the id is whole.
     """

@@ -3,6 +3,10 @@
 What a conversation has of a turn is a fact with the moment of the state that told it: that the turn stands there, or
 that it was taken back. A turn is known by a key that its source gives it (`source_key`), and its conversation. What an
 event told has no key until the client's own file names it.
+
+A turn that is stored has an id, which it keeps whatever becomes known of it, and which nothing else ever gets: made from
+its key and text, so that machines that take in the same file agree, or at random where it has no key, or one with that
+id was removed before.
 """
 
 from __future__ import annotations
@@ -10,7 +14,8 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from hashlib import md5
+from hashlib import md5, sha256
+from secrets import randbits
 from typing import Any, Final
 
 from psycopg.types.json import Jsonb
@@ -44,9 +49,10 @@ JOIN conversations c ON c.namespace_id = %(namespace_id)s AND c.client = s.clien
 """
 STORED: Final = """
 SELECT t.client, t.conversation, t.source_key, md5(t.text) AS digest, t.role, t.number, t.time, t.as_of, false AS withdrawn,
-  t.copy_of, true AS stored"""
+  t.copy_of, true AS stored, t.id"""
 HIDDEN: Final = """
-SELECT t.client, t.conversation, t.source_key, t.digest, t.role, t.number, t.time, t.as_of, t.withdrawn, t.copy_of, false AS stored"""
+SELECT t.client, t.conversation, t.source_key, t.digest, t.role, t.number, t.time, t.as_of, t.withdrawn, t.copy_of, false AS stored,
+  NULL::bigint AS id"""
 BY_KEY: Final = """
 JOIN asked s ON t.client = s.client AND t.source_key = s.key WHERE t.namespace_id = %(namespace_id)s"""
 # Uses conversation_turns_by_source and hidden_turns_by_source.
@@ -89,7 +95,7 @@ SELECT source_key FROM hidden_turns WHERE namespace_id = %(namespace_id)s AND cl
 # Turns that an event told, or that an earlier version read: those that say the same, the nearest in time first. Uses
 # conversation_turns_pkey.
 FIND_KEYLESS: Final = """
-SELECT s.place, t.number FROM jsonb_to_recordset(%(turns)s)
+SELECT s.place, t.number, t.id FROM jsonb_to_recordset(%(turns)s)
   AS s(place integer, client text, conversation text, number integer, role text, digest text, time timestamptz)
 JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation
   AND t.source_key IS NULL AND t.role = s.role AND (md5(t.text) = s.digest OR (t.number = s.number AND t.time = s.time))
@@ -98,7 +104,7 @@ ORDER BY md5(t.text) = s.digest DESC, abs(extract(epoch FROM t.time - s.time)), 
 # Uses conversation_turns_pkey.
 FIND_TEXT: Final = """
 SELECT text, project FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND client = %(client)s
-  AND conversation = %(conversation)s AND number = %(number)s
+  AND conversation = %(conversation)s AND id = %(id)s
 """
 # Of what histories of prompts tell: what is kept already, or is of a conversation of which a file of its own or an event
 # tells. Uses conversation_turns_pkey and hidden_turns_pkey.
@@ -122,27 +128,33 @@ JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = s.
 GROUP BY 1, 2
 """
 ADD: Final = """
-INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time, source_key, as_of, copy_of)
-SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time, s.source_key, s.as_of, s.copy_of
+INSERT INTO conversation_turns (namespace_id, client, conversation, number, role, text, project, time, source_key, as_of, copy_of, id)
+SELECT %(namespace_id)s, s.client, s.conversation, s.number, s.role, s.text, s.project, s.time, s.source_key, s.as_of, s.copy_of, s.id
 FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, role text, text text, project text,
-  time timestamptz, source_key bigint, as_of timestamptz, copy_of bigint)
+  time timestamptz, source_key bigint, as_of timestamptz, copy_of bigint, id bigint)
 RETURNING number
 """
 # Each uses conversation_turns_pkey.
 RENEW: Final = """
 UPDATE conversation_turns t SET source_key = s.source_key, time = s.time, as_of = s.as_of, copy_of = s.copy_of
-FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, source_key bigint, time timestamptz,
+FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, id bigint, source_key bigint, time timestamptz,
   as_of timestamptz, copy_of bigint)
-WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.number = s.number
+WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.id = s.id
 """
 GROW: Final = """
 UPDATE conversation_turns t SET text = s.text
-FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer, text text)
-WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.number = s.number
+FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, id bigint, text text)
+WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.id = s.id
 """
 REMOVE: Final = """
-DELETE FROM conversation_turns t USING jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, number integer)
-WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.number = s.number
+DELETE FROM conversation_turns t USING jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, id bigint)
+WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversation = s.conversation AND t.id = s.id
+"""
+# Those that synchronisation knows as removed. Uses sync_documents_pkey.
+FIND_REMOVED: Final = """
+SELECT s.place FROM jsonb_to_recordset(%(turns)s) AS s(place integer, client text, conversation text, id bigint)
+JOIN sync_documents d ON d.namespace_id = %(namespace_id)s AND d.kind = 'turn'
+  AND d.key = jsonb_build_array(s.client, s.conversation, s.id::text)::text AND jsonb_exists(d.state, 'gone')
 """
 # Each uses hidden_turns_pkey.
 REVEAL: Final = """
@@ -176,6 +188,7 @@ class Fact:
         withdrawn: whether it was taken back.
         copy_of: the key of the turn that it is a copy of, where that has another.
         stored: whether its text is stored there.
+        id: of the turn that is stored there.
     """
 
     name: Name
@@ -188,6 +201,7 @@ class Fact:
     withdrawn: bool = False
     copy_of: int | None = None
     stored: bool = False
+    id: int | None = None
 
     @property
     def origin(self) -> int:
@@ -281,14 +295,13 @@ async def taken_back(tx: Transaction, conversation: Conversation) -> set[int]:
     return {row["source_key"] for row in await tx.rows(FIND_TAKEN_BACK, conversation.key)}
 
 
-async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tuple[int, int]]:
-    """Return the places of turns that say what one without a key says, each with the number of that one, the likeliest
-    first; the texts are as they are kept.
+async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tuple[int, int, int]]:
+    """Return the places of turns that say what one without a key says, each with the number and id of that one, the
+    likeliest first; the texts are as they are kept.
     """
     rows = [_asked(place, *one) for place, one in said]
-    return (
-        [(row["place"], row["number"]) for row in await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)})] if rows else []
-    )
+    found = await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)}) if rows else []
+    return [(row["place"], row["number"], row["id"]) for row in found]
 
 
 async def known_prompts(tx: Transaction, said: Sequence[tuple[int, Said]]) -> set[int]:
@@ -304,12 +317,13 @@ def _asked(place: int, one: Conversation, turn: Turn) -> dict[str, Any]:
 
 async def turn_text(tx: Transaction, fact: Fact) -> tuple[str, str | None]:
     """Return the text of a turn that is stored, and its project."""
-    row = await tx.row(FIND_TEXT, {"client": fact.name[0], "conversation": fact.name[1], "number": fact.number})
+    row = await tx.row(FIND_TEXT, {"client": fact.name[0], "conversation": fact.name[1], "id": fact.id})
     return (str(row["text"]), row["project"]) if row else ("", None)
 
 
-async def add_turns(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Store new turns, each under its own number, or where another has that, behind the last one; return the numbers.
+async def add_turns(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
+    """Store new turns, each under its own number, or where another has that, behind the last one; return the numbers
+    and ids.
 
     Args:
         tx: of the namespace.
@@ -323,16 +337,36 @@ async def add_turns(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list
     taken = {(row["client"], row["conversation"]): set(row["taken"] or ()) for row in found}
     last = {(row["client"], row["conversation"]): row["last"] for row in found}
     rows = []
-    for turn in turns:
+    for turn, id_ in zip(turns, await _ids(tx, turns), strict=True):
         name = turn["client"], turn["conversation"]
         mine = taken.setdefault(name, set())
         number = turn["number"]
         if number in mine:
             number = last[name] = max(last.get(name, 0), max(mine), *wanted[name]) + 1
         mine.add(number)
-        rows.append({**turn, "number": number})
+        rows.append({**turn, "number": number, "id": id_})
     await _each(tx, ADD, rows)
-    return [row["number"] for row in rows]
+    return [(row["number"], row["id"]) for row in rows]
+
+
+async def _ids(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
+    """Return what tells each new turn from all others, also from one that was the same and was removed."""
+    ids = [turn_id(turn["source_key"], turn["text"]) for turn in turns]
+    keyed = [
+        {"place": place, "id": ids[place], "client": turn["client"], "conversation": turn["conversation"]}
+        for place, turn in enumerate(turns)
+        if turn["source_key"] is not None
+    ]
+    for row in await tx.rows(FIND_REMOVED, {"turns": Jsonb(keyed)}) if keyed else ():
+        ids[row["place"]] = turn_id(None, "")
+    return ids
+
+
+def turn_id(key: int | None, text: str) -> int:
+    """Return a new turn's id, 63 bits: the same wherever a turn with this key and text is taken in, or a random one."""
+    if key is None:
+        return randbits(63)
+    return int.from_bytes(sha256(f"{key}\0{text}".encode("utf-8", "replace")).digest()[:8]) >> 1
 
 
 def turn_row(conversation: Conversation, turn: Turn) -> dict[str, Any]:
@@ -343,19 +377,17 @@ def turn_row(conversation: Conversation, turn: Turn) -> dict[str, Any]:
 
 async def renew_turns(tx: Transaction, facts: Iterable[Fact]) -> None:
     """Let turns that are stored have what is known of them now."""
-    await _each(tx, RENEW, [fact.row for fact in facts])
+    await _each(tx, RENEW, [{**fact.row, "id": fact.id} for fact in facts])
 
 
 async def grow(tx: Transaction, texts: Iterable[tuple[Fact, str]]) -> None:
     """Let turns that are stored say all that was said."""
-    await _each(tx, GROW, [{**fact.row, "text": text} for fact, text in texts])
+    await _each(tx, GROW, [{**fact.row, "id": fact.id, "text": text} for fact, text in texts])
 
 
-async def remove_turns(tx: Transaction, numbers: Iterable[tuple[Name, int]]) -> None:
+async def remove_turns(tx: Transaction, ids: Iterable[tuple[Name, int | None]]) -> None:
     """Take turns away."""
-    await _each(
-        tx, REMOVE, [{"client": client, "conversation": id_, "number": number} for (client, id_), number in numbers]
-    )
+    await _each(tx, REMOVE, [{"client": client, "conversation": name, "id": id_} for (client, name), id_ in ids])
 
 
 async def set_hidden(tx: Transaction, gone: Collection[Mapping[str, Any]], hidden: Iterable[Fact]) -> None:
@@ -378,7 +410,7 @@ async def _each(tx: Transaction, statement: str, rows: Sequence[Mapping[str, Any
 def _turn_fact(row: Mapping[str, Any]) -> Fact:
     return Fact(
         (row["client"], row["conversation"]), row["source_key"], row["digest"], row["role"], row["number"], row["time"],
-        row["as_of"], row["withdrawn"], row["copy_of"], row["stored"],
+        row["as_of"], row["withdrawn"], row["copy_of"], row["stored"], row["id"],
     )  # fmt: skip
 
 

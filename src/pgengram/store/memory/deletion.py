@@ -104,7 +104,7 @@ ORDER BY id FOR UPDATE
 CITED: Final = """FROM conversation_turns t, jsonb_to_recordset(%(cited)s)
   AS c(memory_id uuid, client text, conversation text, number integer)
 WHERE t.namespace_id = %(namespace_id)s AND t.client = c.client AND t.conversation = c.conversation AND t.number = c.number"""
-COUNT_CITED: Final = f"SELECT count(DISTINCT (t.client, t.conversation, t.number)) AS turns {CITED}"
+COUNT_CITED: Final = f"SELECT count(DISTINCT (t.client, t.conversation, t.id)) AS turns {CITED}"
 CITED_BY: Final = f"SELECT c.memory_id, count(*) AS turns {CITED} GROUP BY c.memory_id"
 ERASE_CITED: Final = f"DELETE {CITED.replace(', jsonb', ' USING jsonb', 1)}"
 CITATION: Final = re.compile(r"(?:turn|tool):([^/]+)/(.+)/(\d{1,9})")

@@ -52,7 +52,11 @@ TABLES: Final = (
     Table("evidence", "memory_belief_evidence", (("belief_id", "uuid"), ("memory_id", "uuid"))),
     Table("history", "memory_history", (("memory_id", "uuid"), ("version", "integer"))),
     Table("conversation", "conversations", (("client", "text"), ("conversation", "text")), ("transcript",)),
-    Table("turn", "conversation_turns", (("client", "text"), ("conversation", "text"), ("number", "integer"))),
+    Table(
+        "turn",
+        "conversation_turns",
+        (("client", "text"), ("conversation", "text"), ("number", "integer"), ("id", "bigint")),
+    ),
     Table(
         "hidden_turn",
         "hidden_turns",

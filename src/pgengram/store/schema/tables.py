@@ -679,7 +679,7 @@ conversation_turns = Table(
     Column("namespace_id", Integer, primary_key=True),
     Column("client", Text, primary_key=True),
     Column("conversation", Text, primary_key=True),
-    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("number", Integer, nullable=False),  # its place; two machines may have said something in the same
     Column("role", Text, _one_of("role", f.ROLES), nullable=False),
     Column("text", Text, nullable=False),
     Column("project", Text),
@@ -688,6 +688,14 @@ conversation_turns = Table(
     Column("source_key", BigInteger),  # a hash of how its source calls it; see store/assistant/turn_arrivals.py
     _moment("as_of"),  # the newest state of the conversation that has it
     Column("copy_of", BigInteger),  # the key of the turn of another conversation that it is a copy of
+    # What tells it from all others for ever, on each machine; see store/assistant/turn_arrivals.py.
+    Column(
+        "id",
+        BigInteger,
+        primary_key=True,
+        autoincrement=False,
+        server_default=text("(hashtextextended(gen_random_uuid()::text, 0) & 9223372036854775807)"),
+    ),
     ForeignKeyConstraint(
         ["namespace_id", "client", "conversation"],
         ["conversations.namespace_id", "conversations.client", "conversations.conversation"],

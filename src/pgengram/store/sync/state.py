@@ -20,11 +20,15 @@ MEMORY: Final = "memory"
 # What a machine knows of a conversation for itself: where its client's own file is and how far that was read, and words
 # made of the text.
 FOR_ITSELF: Final = {"conversation": ("transcript", "read_to"), "turn": ("terms",)}
+TURN: Final = "turn"
+# Two machines may say something in the same place of a conversation, so what tells a turn from others is its id alone.
+KEYS: Final = {TURN: (("client", "text"), ("conversation", "text"), ("id", "bigint"))}
 # Rows that are exchanged each by itself. A memory's history is part of it.
 ROWS: Final = tuple(
-    replace(table, derived=FOR_ITSELF.get(table.record, table.derived)) for table in TABLES if table.record != "history"
+    replace(table, derived=FOR_ITSELF.get(table.record, table.derived), key=KEYS.get(table.record, table.key))
+    for table in TABLES
+    if table.record != "history"
 )
-TURN: Final = "turn"
 OF_CONVERSATIONS: Final = ("conversation", TURN, "hidden_turn")
 DEVICE: Final = "device.sync"  # the file that a machine writes about itself
 USES_EVERY_S: Final = 3600  # seconds between two times that mere uses of a memory are written down
@@ -114,16 +118,12 @@ WHERE h.namespace_id = %(namespace_id)s AND h.operation = 'erase'
 """
 # Turns that were erased or taken back: what they said must be in no file. Reads all that are known.
 REMOVED_TURNS: Final = """
-SELECT key FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = 'turn' AND state -> 'entries' = '{}'
+SELECT key FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind = 'turn' AND jsonb_exists(state, 'gone')
 """
-# Turns that were erased, or that made room for another: what marks them. Reads all that are known.
-MARKED_TURNS: Final = """
-SELECT key, state -> 'counts' AS marks FROM sync_documents
-WHERE namespace_id = %(namespace_id)s AND kind = 'turn' AND jsonb_exists(state, 'counts')
-"""
-# Of all rows, what is known of who wrote them.
-SEEN_OF_ROWS: Final = """
-SELECT kind, key, state -> 'seen' AS seen FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind <> 'memory'
+# All rows, as they are once they are removed.
+REMOVED_ROWS: Final = """
+SELECT kind, key, CASE WHEN kind = 'turn' THEN '{"seen": {}, "entries": {}, "gone": true}'::jsonb
+  ELSE jsonb_build_object('seen', state -> 'seen', 'entries', '{}'::jsonb) END AS state FROM sync_documents WHERE namespace_id = %(namespace_id)s AND kind <> 'memory'
 """
 ALL_IDS: Final = "SELECT id::text AS id FROM memories WHERE namespace_id = %(namespace_id)s"
 
@@ -344,11 +344,6 @@ async def last_erasure_notice(tx: Transaction, device: str) -> tuple[str, str]:
 async def removed_turns(tx: Transaction) -> set[str]:
     """Return the keys of turns that were known and are not kept any more."""
     return {row["key"] for row in await tx.rows(REMOVED_TURNS)}
-
-
-async def marked_turns(tx: Transaction) -> dict[str, list[str]]:
-    """Return the marks of turns that were erased or made room for another, by their keys."""
-    return {row["key"]: list(row["marks"]) for row in await tx.rows(MARKED_TURNS)}
 
 
 async def note_files(tx: Transaction, files: Sequence[Mapping[str, Any]]) -> None:

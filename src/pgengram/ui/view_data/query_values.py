@@ -101,6 +101,14 @@ def turn_place(cite: str) -> dict[str, str]:
     return {"client": client, "conversation": conversation, "number": number}
 
 
+def turn_id(given: str | None) -> int:
+    """Return a turn's id, or -1 when none is given."""
+    try:
+        return int(given or -1)
+    except ValueError:
+        raise InvalidInput("after must be the id of a message.") from None
+
+
 SUBJECTS: Final = {
     "project": "project",
     "tags": "topic",
