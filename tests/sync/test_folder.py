@@ -13,7 +13,7 @@ import pytest
 from machines import DAY_US, Machine, all_have_all, carry, differences
 
 from helpers import Database, database_of
-from pgengram.errors import Conflict, InvalidInput, NotReady
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.inputs import NewMemory
 from pgengram.service.core import Core
 from pgengram.service.spaces.access import SpaceManagers
@@ -231,6 +231,30 @@ async def test_an_exchange_that_is_killed_leaves_no_gap_and_nothing_twice(
     await laptop.edits(next(iter(await laptop.texts())), content="The first boat is white.")
     await all_have_all(both)
     assert (await desktop.status()).disputed == 0
+    assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_a_change_that_was_written_down_though_its_transaction_failed_gives_way_to_the_next_one(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds("The mill opens at 9.")
+    await all_have_all(both)
+    await laptop.edits(id_, content="The mill opens at 8.")
+
+    async def failed(*_: Any) -> None:
+        raise DatabaseFailed("The connection is gone.")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgengram.store.sync.state.written_down", failed)
+        with pytest.raises(DatabaseFailed):
+            await laptop.syncs()
+    carry(both)
+    await desktop.syncs()
+    assert await desktop.texts() == {id_: "The mill opens at 8."}
+    await laptop.edits(id_, content="The mill opens at 7.")
+    await all_have_all(both)
+    assert await desktop.texts() == {id_: "The mill opens at 7."}
     assert differences(await laptop.states(), await desktop.states()) == []
 
 

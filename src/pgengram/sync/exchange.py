@@ -47,7 +47,7 @@ class Exchange:
     def __init__(self, core: Core, clock: Callable[[], int] = now_us) -> None:
         self._core = core
         self._clock = clock
-        self._writer = secrets.token_hex(6)  # of this process alone, so that a copy of a store never writes as another
+        self._writer = _new_writer()  # of this process alone, so that a copy of a store never writes as another
         self._latest = 0  # microseconds since 1970 at the last exchange
         self._memo = Memo()
         self._folders: dict[state.Settings, ExchangedFolder] = {}  # one: a remote may hold a connection
@@ -72,12 +72,16 @@ class Exchange:
         set_back, self._latest = now + TOO_FAR_AHEAD_US < self._latest or not self._latest, now
         if set_back:
             self._memo = Memo()
+        run = None
         try:
             folder = self._folder(settings)
             run = _Run(self._core, settings, folder, self._writer, self._clock, self._memo, outcome)
             await run.all(set_back=set_back)
         except OSError as error:
             outcome.problem = f"{error.strerror or error}: {error.filename or settings.folder}"
+        finally:
+            if run and run.is_unsure:
+                self._writer = _new_writer()
         self._core.notice_growth(outcome.taken)
         async with self._core.store.transaction() as tx:
             await tx.run(state.SET_OUTCOME, {"problem": outcome.problem})
@@ -91,8 +95,18 @@ class Exchange:
         return self._folders[lasting]
 
 
+def _new_writer() -> str:
+    return secrets.token_hex(6)
+
+
 class _Run:
-    """One exchange under way."""
+    """One exchange under way.
+
+    Attributes:
+        outcome: what it did.
+        is_unsure: whether a file may be there of which this store doesn't know; then nothing may be written by the same
+            writer any more, as what comes next would have the numbers of what is in the file.
+    """
 
     def __init__(
         self,
@@ -109,6 +123,7 @@ class _Run:
         self._exchanged, self._folder = exchanged, exchanged.folder
         self._emptied: list[str] = []  # names of our own files whose records another one has now
         self.outcome = outcome
+        self.is_unsure = False
 
     async def all(self, *, set_back: bool) -> None:
         """Read, then write.
@@ -224,9 +239,11 @@ class _Run:
                 return False
             records = await self._written(tx, changed)
             if records:
+                self.is_unsure = True
                 file = await asyncio.to_thread(self._folder.write, device, name, records, self._clock())
                 await state.note_files(tx, [file.noted(written=True)])
             await state.written_down(tx, changed)
+        self.is_unsure = False
         self.outcome.written += len(records)
         return True
 
