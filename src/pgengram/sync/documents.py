@@ -73,62 +73,80 @@ class MemoryDocuments:
         ids = [line.key for line in lines]
         await tx.rows(s.LOCK, {"ids": [UUID(id_) for id_ in ids]})
         there = await rows.records(tx, ids)
-        known, _ = await state.documents(tx, state.MEMORY, ids)
-        changed = await _times_of_changes(tx, state.MEMORY, ids)
-        fresh = await self._put_fresh([line for line in lines if line.key not in there], parts)
-        taken, kept = len(fresh), [kept_state(id_, document) for id_, document in fresh.items()]
-        for line in sorted((line for line in lines if line.key not in fresh), key=lambda one: one.key):
-            mine = Document()
-            if line.key in there:
-                mine = self._document(known.get(line.key), there[line.key], changed.get(line.key, self._clock))
-            after = merged(mine, line.document)
-            if after != mine and "content" in after.entries:
-                await self._put(line.key, mine, after, there.get(line.key), parts.get(line.key))
-                taken += 1
-            kept.append(kept_state(line.key, after))
-        await state.keep(tx, state.MEMORY, kept)
-        return taken
+        mine = await self._mine(there)
+        after = {line.key: merged(mine.get(line.key, Document()), line.document) for line in lines}
+        said = {id_: one for id_, one in after.items() if "content" in one.entries and one != mine.get(id_)}
+        alone = await self._alone({id_: one.shown() for id_, one in said.items() if id_ not in there})
+        await self._add(alone, said, parts)
+        changed = {
+            id_: Changed(mine.get(id_, Document()), one, there.get(id_), parts.get(id_)) for id_, one in said.items()
+        }
+        await self._change({id_: changed[id_] for id_ in sorted(changed.keys() - {str(one.id) for one in alone})})
+        await state.keep(tx, state.MEMORY, [kept_state(id_, one) for id_, one in after.items()])
+        return len(said)
 
-    async def _put_fresh(self, lines: Sequence[Line], parts: Mapping[str, Passage]) -> dict[str, Document]:
-        """Store all together memories that are not here and say what no other says, and return their documents."""
-        documents = {line.key: line.document for line in lines if "content" in line.document.entries}
-        said = {id_: document.shown() for id_, document in documents.items()}
+    async def _mine(self, there: Mapping[str, Mapping[str, Any]]) -> dict[str, Document]:
+        """Return memories that are here, by their ids, with what was changed since it was written down."""
+        known, _ = await state.documents(self._tx, state.MEMORY, list(there))
+        changed = await _times_of_changes(self._tx, state.MEMORY, list(there))
+        return {
+            id_: self._document(known.get(id_), record, changed.get(id_, self._clock)) for id_, record in there.items()
+        }
+
+    # -- memories that are not here yet --------------------------------------------------------------------------------
+
+    async def _alone(self, said: Mapping[str, Mapping[str, Any]]) -> list[Arrival]:
+        """Return of memories that are not here, by what is shown of them, those that say what no other says."""
         arrivals = [_arrival(id_, shown, 1) for id_, shown in said.items()]
         times = Counter(one.hash for one in arrivals if one.active)
         twins = await rows.twins(self._tx, list(times)) if times else {}
-        alone = [one for one in arrivals if not one.active or (times[one.hash] == 1 and one.hash not in twins)]
-        if not alone:
-            return {}
-        ids = [str(one.id) for one in alone]
-        for one in alone:
+        return [one for one in arrivals if not one.active or (times[one.hash] == 1 and one.hash not in twins)]
+
+    async def _add(self, fresh: Sequence[Arrival], said: Mapping[str, Document], parts: Mapping[str, Passage]) -> None:
+        """Store memories all together."""
+        if not fresh:
+            return
+        documents = {str(one.id): said[str(one.id)] for one in fresh}
+        for one in fresh:
             one.parts = parts.get(str(one.id), Passage())
         await rows.silently(self._tx, on=True)
-        await rows.take_in(self._tx, alone, self._model_id)
-        await rows.tell(self._tx, {id_: memories.events(said[id_]) for id_ in ids})
-        await rows.set_counts(self._tx, {id_: memories.totals(documents[id_]) for id_ in ids}, memories.NEVER)
+        await rows.take_in(self._tx, fresh, self._model_id)
+        await rows.tell(self._tx, {id_: memories.events(one.shown()) for id_, one in documents.items()})
+        await rows.set_counts(self._tx, {id_: memories.totals(one) for id_, one in documents.items()}, memories.NEVER)
         await rows.silently(self._tx, on=False)
-        return {id_: documents[id_] for id_ in ids}
 
-    async def _put(
-        self, id_: str, mine: Document, after: Document, before: Mapping[str, Any] | None, parts: Passage | None
-    ) -> None:
-        """Give a memory the state that all machines together say."""
-        shown, version = after.shown(), before["version"] if before else 1
-        same = before is not None and memories.without_history(shown) == memories.without_history(mine.shown())
-        one, twin = (_arrival(id_, shown, version), None) if same else await self._one_of_twins(id_, shown, version)
+    # -- memories that are, and those whose text another one has --------------------------------------------------------
+
+    async def _change(self, changed: Mapping[str, Changed]) -> None:
+        """Give memories the state that all machines together say."""
+        if not changed:
+            return
+        twins = [twin for id_, one in changed.items() if one.is_other and (twin := await self._put(id_, one))]
         await rows.silently(self._tx, on=True)
-        if before is None:
-            one.parts = parts if parts is not None else Passage()
-            await rows.take_in(self._tx, [one], self._model_id)
-        elif not same:
-            await rows.change(self._tx, one, parts, self._model_id)
-        await self._tell(id_, shown, before)
-        await rows.set_counts(self._tx, {id_: memories.totals(after)}, memories.NEVER)
+        for id_, one in changed.items():
+            await rows.untell(self._tx, id_, one.untold)
+        await rows.tell(self._tx, {id_: events for id_, one in changed.items() if (events := one.events)})
+        await rows.set_counts(
+            self._tx, {id_: memories.totals(one.after) for id_, one in changed.items()}, memories.NEVER
+        )
         await rows.silently(self._tx, on=False)
-        if twin is not None:
-            into, other = sorted((twin, one.id))
+        for into, other in twins:
             await rows.unite(self._tx, into, other)
             await state.note_changed(self._tx, state.MEMORY, [str(into), str(other)])
+
+    async def _put(self, id_: str, given: Changed) -> tuple[UUID, UUID] | None:
+        """Give one memory its state but for its history and counts; return it with another that says the same, the
+        older one first.
+        """
+        one, twin = await self._one_of_twins(id_, given.after.shown(), given.before["version"] if given.before else 1)
+        await rows.silently(self._tx, on=True)
+        if given.before is None:
+            one.parts = given.parts if given.parts is not None else Passage()
+            await rows.take_in(self._tx, [one], self._model_id)
+        else:
+            await rows.change(self._tx, one, given.parts, self._model_id)
+        await rows.silently(self._tx, on=False)
+        return None if twin is None else (min(twin, one.id), max(twin, one.id))
 
     async def _one_of_twins(self, id_: str, shown: Mapping[str, Any], version: int) -> tuple[Arrival, UUID | None]:
         """Return a memory, forgotten if an older one that is here says the same, and that one, or the newer one that
@@ -144,10 +162,36 @@ class MemoryDocuments:
         await rows.retire(self._tx, twin, one.id)
         return one, twin
 
-    async def _tell(self, id_: str, shown: Mapping[str, Any], before: Mapping[str, Any] | None) -> None:
-        here = {memories.history_name(row): row["version"] for row in before["history"]} if before else {}
-        await rows.untell(self._tx, id_, [version for name, version in here.items() if name not in shown])
-        await rows.tell(self._tx, {id_: memories.events(shown, without=here.keys())})
+
+@dataclass(frozen=True, slots=True)
+class Changed:
+    """What becomes of a memory: its document, that with what other machines say, its record here, and its vectors."""
+
+    mine: Document
+    after: Document
+    before: Mapping[str, Any] | None
+    parts: Passage | None
+
+    @property
+    def is_other(self) -> bool:
+        """Whether more is other than what happened to it and how often it was used."""
+        shown, here = (memories.without_history(one.shown()) for one in (self.after, self.mine))
+        return self.before is None or shown != here
+
+    @property
+    def untold(self) -> list[int]:
+        """The versions of entries of its history that were stripped of their text elsewhere."""
+        names = self.after.entries
+        return [version for name, version in self._told.items() if name not in names]
+
+    @property
+    def events(self) -> list[dict[str, Any]]:
+        """What happened to it elsewhere."""
+        return memories.events(self.after.shown(), without=self._told.keys())
+
+    @property
+    def _told(self) -> dict[str, int]:
+        return {memories.history_name(row): row["version"] for row in self.before["history"]} if self.before else {}
 
 
 def _arrival(id_: str, shown: Mapping[str, Any], version: int) -> Arrival:
