@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 from machines import Machine, all_have_all, carry, differences
@@ -16,6 +18,7 @@ from pgengram.sync import files
 from pgengram.sync.documents import Line, RowDocuments
 from pgengram.sync.exchange import now_us
 from pgengram.sync.keys import Key
+from pgengram.transfer import import_from
 
 Both = tuple[Machine, Machine]
 
@@ -138,3 +141,73 @@ async def test_what_was_erased_on_one_machine_stays_erased_beside_what_another_s
         assert sorted(await one.said("c1")) == [*since, "Where is the kettle?"]
         assert one.where("alarm") == []
     await phone.memories.close()
+
+
+@pytest.mark.parametrize("before", [[], ["And the ladder?"]], ids=["new there", "known there"])
+async def test_turns_of_an_export_that_is_imported_on_the_other_machine_are_there_once(
+    both: Both, tmp_path: Path, before: list[str]
+) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", "Where is the lamp?", datetime.now(UTC) - timedelta(minutes=1))
+    for text in before:
+        await desktop.hears("c1", text)
+    file = written(tmp_path, await laptop.lines())
+    for _ in range(2):  # before the machines heard of each other, and after that
+        await import_from(desktop.memories, "jsonl", str(file), dry_run=False, report=lambda *_: None)
+        await all_have_all(both)
+        assert [await one.said("c1") for one in both] == [["Where is the lamp?", *before]] * 2
+        assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_an_export_of_an_earlier_version_that_both_machines_import_is_there_once(
+    both: Both, database: Database, tmp_path: Path
+) -> None:
+    old = Machine(database, tmp_path / "old", "old")
+    await old.hears("c1", "Where is the lamp?")
+    await both[1].hears("c1", "And the ladder?")
+    lines = [{name: value for name, value in line.items() if name != "id"} for line in await old.lines()]
+    file = written(tmp_path, lines)
+    for one in both:
+        await import_from(one.memories, "jsonl", str(file), dry_run=False, report=lambda *_: None)
+    await all_have_all(both)
+    assert [await one.said("c1") for one in both] == [["Where is the lamp?", "And the ladder?"]] * 2
+    await old.memories.close()
+
+
+def written(folder: Path, lines: list[dict[str, Any]]) -> Path:
+    """Write an export, and return its path."""
+    file = folder / "all.jsonl"
+    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    return file
+
+
+async def test_turns_that_were_erased_do_not_come_back_with_an_export(both: Both, tmp_path: Path) -> None:
+    laptop, desktop = both
+    await laptop.hears("c1", SECRET)
+    await all_have_all(both)
+    file = written(tmp_path, await laptop.lines())
+    await Conversations(laptop.memories).erase({"conversation": "c1"})
+    await all_have_all(both)
+    report = await import_from(desktop.memories, "jsonl", str(file), dry_run=False, report=lambda *_: None)
+    assert "erased" in str(report)
+    await all_have_all(both)
+    assert [await one.said("c1") for one in both] == [[], []]
+    assert [one.where("alarm") for one in both] == [[], []]
+
+
+async def test_a_turn_whose_id_can_be_none_is_left_out_of_an_import_and_the_others_come(
+    both: Both, database: Database, tmp_path: Path
+) -> None:
+    old = Machine(database, tmp_path / "old", "old")
+    for text in ("Where is the lamp?", "And the ladder?", "And the kettle?", "Never mind."):
+        await old.hears("c1", text)
+    lines = await old.lines()
+    turns = [line for line in lines if line["record"] == "turn"]
+    for turn, id_ in zip(turns, (-1, 1 << 70, "x"), strict=False):
+        turn["id"] = id_
+    report = await import_from(
+        both[0].memories, "jsonl", str(written(tmp_path, lines)), dry_run=False, report=lambda *_: None
+    )
+    assert (report.added["turn"], len(report.left)) == (1, 3)
+    assert len(await both[0].said("c1")) == 1
+    await old.memories.close()

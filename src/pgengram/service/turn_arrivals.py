@@ -347,7 +347,7 @@ class _Batch:
             text, project = self._fit(at)[0].text, self._said[at][0].project
         else:
             text, project = self._spare[fact.origin, fact.digest]
-        return {**fact.row, "text": text, "project": project}
+        return {**fact.row, "text": text, "project": project, "id": None if at is None else self._said[at][1].id}
 
     def _is_as_before(self, fact: Fact) -> bool:
         return self._before.get(id(fact)) == {**fact.row, "stored": fact.stored}

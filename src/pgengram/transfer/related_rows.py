@@ -10,7 +10,8 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.core import Core
-from pgengram.store.assistant.conversations import Conversation, Turn
+from pgengram.store.assistant import turn_arrivals
+from pgengram.store.assistant.conversations import Conversation, Turn, source_key
 from pgengram.store.assistant.identity import belief_hash
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph.edges import normalised_type
@@ -67,6 +68,8 @@ class RelatedRows:
                 usable = await self._of_erased(usable)
             if record == "relationship":
                 usable = await self._not_taken_back(usable)
+            if record == "turn":
+                usable = await self._not_removed(usable)
             if record in ("turn", "hidden_turn"):
                 usable = self._of_new_conversations(usable)
             if usable:
@@ -86,6 +89,8 @@ class RelatedRows:
             row["type"] = normalised_type(str(row["type"]))
         if record == "history":
             row["actor"] = imported_actor(row.get("actor"))
+        if record == "turn":
+            row["id"] = _turn_id(row)
         if record == "belief":
             row["belief_hash"] = "\\x" + belief_hash(str(row.get("belief"))).hex()
         return row
@@ -129,6 +134,15 @@ class RelatedRows:
                 usable.append((item, row))
         return usable
 
+    async def _not_removed(self, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
+        """Return the turns but for those that were erased on one of the machines that exchange this store."""
+        async with self._core.store.transaction() as tx:
+            gone = await turn_arrivals.removed(tx, [row for _, row in rows])
+        for item, row in rows:
+            if row["id"] in gone:
+                self._report.leave(Left(item.place, "it was erased here", by_design=True))
+        return [(item, row) for item, row in rows if row["id"] not in gone]
+
     def _of_new_conversations(self, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
         """Return the turns of conversations that came new; the others become `turns`."""
         usable = []
@@ -168,6 +182,20 @@ class RelatedRows:
                 await changes.forget_memory(tx, row, reason=ERASED_THERE, replaced_by=[], session_id=None)
 
 
+def _turn_id(row: Row) -> int:
+    """Return what tells a turn from all others; for one of an earlier version, which had no ids, always the same.
+
+    Raises:
+        ValueError, TypeError: it is no such number.
+    """
+    names = ("conversation", "number", "role", "text")
+    key = row.get("source_key") or source_key(*(row.get(name) for name in names))
+    id_ = int(row.get("id") or turn_arrivals.turn_id(key, str(row.get("text"))))
+    if not 0 <= id_ < 1 << turn_arrivals.ID_BITS:
+        raise ValueError(id_)
+    return id_
+
+
 def _turn_of(place: str, row: Row) -> Said | Left:
     """Return a turn, or that it was taken back; what is a copy of another is none by itself."""
     time, number = moment(row.get("time")), row.get("number")
@@ -185,9 +213,8 @@ def _turn_of(place: str, row: Row) -> Said | Left:
     conversation = Conversation(
         str(row["client"]), str(row["conversation"]), row.get("project"), as_of=moment(row.get("as_of"))
     )
-    return Said(
-        place, conversation, Turn(number, row["role"], row["text"], time, row.get("source_key"), bool(withdrawn))
-    )
+    turn = Turn(number, row["role"], row["text"], time, row.get("source_key"), bool(withdrawn), id=row.get("id"))
+    return Said(place, conversation, turn)
 
 
 class _Adding:

@@ -71,6 +71,7 @@ class Turn:
             its source tells it.
         from_history: whether a history of prompts tells it, which counts only where nothing else tells of the
             conversation.
+        id: that it has in another store; see `turn_arrivals`.
     """
 
     number: int
@@ -81,6 +82,7 @@ class Turn:
     withdrawn: bool = False
     copied_from: tuple[str, datetime | None] | None = None
     from_history: bool = False
+    id: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from psycopg.types.json import Jsonb
 from pgengram.store.assistant.conversations import FROM_FILE, Conversation, Turn
 from pgengram.store.connection.database import Transaction
 
+ID_BITS: Final = 63
 Name = tuple[str, str]  # a client, and a conversation as it calls it
 Said = tuple[Conversation, Turn]
 
@@ -152,7 +153,7 @@ WHERE t.namespace_id = %(namespace_id)s AND t.client = s.client AND t.conversati
 """
 # Those that synchronisation knows as removed. Uses sync_documents_pkey.
 FIND_REMOVED: Final = """
-SELECT s.place FROM jsonb_to_recordset(%(turns)s) AS s(place integer, client text, conversation text, id bigint)
+SELECT s.id FROM jsonb_to_recordset(%(turns)s) AS s(client text, conversation text, id bigint)
 JOIN sync_documents d ON d.namespace_id = %(namespace_id)s AND d.kind = 'turn'
   AND d.key = jsonb_build_array(s.client, s.conversation, s.id::text)::text AND jsonb_exists(d.state, 'gone')
 """
@@ -351,22 +352,23 @@ async def add_turns(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list
 
 async def _ids(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[int]:
     """Return what tells each new turn from all others, also from one that was the same and was removed."""
-    ids = [turn_id(turn["source_key"], turn["text"]) for turn in turns]
-    keyed = [
-        {"place": place, "id": ids[place], "client": turn["client"], "conversation": turn["conversation"]}
-        for place, turn in enumerate(turns)
-        if turn["source_key"] is not None
-    ]
-    for row in await tx.rows(FIND_REMOVED, {"turns": Jsonb(keyed)}) if keyed else ():
-        ids[row["place"]] = turn_id(None, "")
-    return ids
+    ids = [turn.get("id") or turn_id(turn["source_key"], turn["text"]) for turn in turns]
+    known = [{**turn, "id": id_} for turn, id_ in zip(turns, ids, strict=True) if turn["source_key"] is not None]
+    gone = await removed(tx, known)
+    return [turn_id(None, "") if id_ in gone else id_ for id_ in ids]
+
+
+async def removed(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> set[int]:
+    """Return the ids of those of these turns that were removed here or on another machine."""
+    given = [{name: turn.get(name) for name in ("client", "conversation", "id")} for turn in turns]
+    return {row["id"] for row in await tx.rows(FIND_REMOVED, {"turns": Jsonb(given)})} if given else set()
 
 
 def turn_id(key: int | None, text: str) -> int:
-    """Return a new turn's id, 63 bits: the same wherever a turn with this key and text is taken in, or a random one."""
+    """Return a new turn's id: the same wherever a turn with this key and text is taken in, or a random one."""
     if key is None:
-        return randbits(63)
-    return int.from_bytes(sha256(f"{key}\0{text}".encode("utf-8", "replace")).digest()[:8]) >> 1
+        return randbits(ID_BITS)
+    return int.from_bytes(sha256(f"{key}\0{text}".encode("utf-8", "replace")).digest()[:8]) >> (64 - ID_BITS)
 
 
 def turn_row(conversation: Conversation, turn: Turn) -> dict[str, Any]:
