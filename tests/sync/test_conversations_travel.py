@@ -211,3 +211,18 @@ async def test_a_turn_whose_id_can_be_none_is_left_out_of_an_import_and_the_othe
     assert (report.added["turn"], len(report.left)) == (1, 3)
     assert len(await both[0].said("c1")) == 1
     await old.memories.close()
+
+
+async def test_the_moment_up_to_which_a_conversation_was_erased_never_goes_back(both: Both) -> None:
+    laptop, desktop = both
+    early = datetime.now(UTC) - timedelta(hours=2)
+    await laptop.hears("c1", "Where is the lamp?", early)
+    await all_have_all(both)
+    await desktop.hears("c1", "And the ladder?", early + timedelta(hours=1))
+    await Conversations(desktop.memories).erase({"conversation": "c1"})
+    await Conversations(laptop.memories).erase({"conversation": "c1"})  # later, and it knows of the earlier turn alone
+    await all_have_all(both)
+    for one in both:
+        [kept] = [line for line in await one.lines() if line["record"] == "conversation"]
+        assert datetime.fromisoformat(kept["kept_from"]) == early + timedelta(hours=1)
+        assert datetime.fromisoformat(kept["at"]) == early + timedelta(hours=1)

@@ -14,7 +14,7 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
-from pgengram.sync import memories
+from pgengram.sync import growing, memories
 from pgengram.sync.merging import GONE, Document, as_one, merged, with_changes
 from pgengram.transfer.arrivals import arrival
 
@@ -274,27 +274,35 @@ class RowDocuments:
         if not fields or before.gone:
             return before
         apart = Document({self._writer: before.seen.get(self._writer, 0)})
-        ours = with_changes(apart, fields, at=at, clock=self._clock, writer=self._writer)
-        return merged(before, as_one(ours, self._writer))
+        return merged(before, as_one(self._with_changes(apart, fields, at), self._writer))
 
     def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
         is_turn = self._kind == state.TURN
         if before.gone or (is_turn and before.entries and not fields):
             return GONE
-        after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
+        after = self._with_changes(before, fields, at)
         is_changed = bool(after.entries) and after.seen != before.seen
         return as_one(after, self._writer) if is_changed and not is_turn else after
+
+    def _with_changes(self, before: Document, fields: Mapping[str, Any], at: int) -> Document:
+        now, counts = growing.split(self._kind, fields)
+        after = with_changes(before, now, at=at, clock=self._clock, writer=self._writer)
+        return merged(after, Document(counts=counts))
 
     async def _put(self, given: Mapping[str, Document], model_id: int | None) -> set[str]:
         """Give rows the state that all machines together say; return the keys of those that wait."""
         await rows.silently(self._tx, on=True)
-        left = await rows.put_rows(self._tx, self._table, {key: one.shown() for key, one in given.items()})
+        left = await rows.put_rows(self._tx, self._table, {key: self._row(one) for key, one in given.items()})
         if self._kind == "cluster_member":
             clusters = {rows.key_row(self._table, key)["cluster_id"] for key in given.keys() - left}
             await rows.renew_clusters(self._tx, clusters, model_id)
         await rows.silently(self._tx, on=False)
         return left
+
+    def _row(self, document: Document) -> dict[str, Any]:
+        shown = document.shown()
+        return shown | growing.columns(self._kind, document.counts) if shown else {}
 
     async def _note_erasure(self, documents: Iterable[Document]) -> None:
         """Have our files cleared of turns that are not kept any more."""

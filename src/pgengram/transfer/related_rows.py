@@ -183,7 +183,7 @@ class RelatedRows:
 
 
 def _turn_id(row: Row) -> int:
-    """Return what tells a turn from all others; for one of an earlier version, which had no ids, always the same.
+    """Return the id of a turn; where the file has none, one that is always the same.
 
     Raises:
         ValueError, TypeError: it is no such number.
