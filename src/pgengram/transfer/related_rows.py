@@ -186,7 +186,7 @@ def _turn_id(row: Row) -> int:
     """Return the id of a turn; where the file has none, one that is always the same.
 
     Raises:
-        ValueError, TypeError: it is no such number.
+        ValueError, TypeError: what the file has cannot be an id.
     """
     names = ("conversation", "number", "role", "text")
     key = row.get("source_key") or source_key(*(row.get(name) for name in names))
