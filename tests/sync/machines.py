@@ -48,6 +48,7 @@ class Machine:
     ahead_us: int = 0
     address: str = ""  # where the machines meet; empty: in the folder
     token: str | None = None
+    embedder: str = "none:"
     device: str = ""  # once it takes part
     namespace: str = field(default_factory=lambda: f"m-{uuid4().hex[:8]}")
 
@@ -55,7 +56,7 @@ class Machine:
         self.folder.mkdir(parents=True, exist_ok=True)
         self.data = self.folder.with_name(f"{self.folder.name}-data")
         settings = Settings(
-            database_url=self.database.url, namespace=self.namespace, embedder="none:", data_dir=str(self.data)
+            database_url=self.database.url, namespace=self.namespace, embedder=self.embedder, data_dir=str(self.data)
         )
         self.memories = MemoryManager(settings)
         self.restarted()

@@ -14,15 +14,16 @@ from machines import DAY_US, Machine, all_have_all, carry, differences
 
 from helpers import Database, database_of
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
-from pgengram.inputs import NewMemory
+from pgengram.inputs import NewMemory, Question
 from pgengram.service.core import Core
 from pgengram.service.spaces.access import SpaceManagers
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
 from pgengram.store.spaces import membership, persons
-from pgengram.sync import devices, exchange, files
+from pgengram.sync import devices, exchange, files, merging
 from pgengram.sync.keys import Key
+from pgengram.sync.merging import Document
 from pgengram.transfer import import_from
 
 Both = tuple[Machine, Machine]
@@ -32,6 +33,12 @@ SECRET = "The alarm code is under the stair."
 def contents(folder: Path, key: Key) -> str:
     """Return all that the files of a folder say, to whoever has the key."""
     return "".join(json.dumps(record) for path in folder.rglob("*.sync") for record in files.read(path, key))
+
+
+def of_memory(folder: Path, key: Key, id_: str) -> list[tuple[Path, dict[str, Any]]]:
+    """Return the records of a memory in the files of a folder, each with its file."""
+    found = [(path, record) for path in sorted(folder.rglob("0*.sync")) for record in files.read(path, key)]
+    return [(path, record) for path, record in found if record["key"] == id_]
 
 
 async def test_what_is_in_the_folder_tells_nothing_without_the_key(both: Both) -> None:
@@ -81,7 +88,7 @@ async def test_a_file_that_cannot_be_read_waits_and_the_others_are_read(both: Bo
     outcome = await desktop.syncs()
     assert list(outcome.unread) == [f"{damaged.parent.name}/{damaged.name}"]
     [why] = outcome.unread.values()
-    assert ("newer pgengram" in why) == (harm == "newer")
+    assert ("of format 2, which pgengram" in why) == (harm == "newer")
     assert ("another key" in why) == (harm in ("byte", "another memory's"))
     assert await desktop.finds("boat") == ["The second boat is green."]
     assert (await desktop.status()).unread == outcome.unread
@@ -268,16 +275,27 @@ async def test_a_folder_that_is_away_or_full_stops_nothing_and_status_says_so(
     assert (await laptop.status()).changes >= 1
     away.rename(laptop.folder)
 
-    def full(*_: Any) -> None:
-        raise OSError(errno.ENOSPC, "No space left on device", "x")
+    for call, number, said in (
+        ("fsync", errno.ENOSPC, "No space left on device"), ("open", errno.EROFS, "Read-only file system"),
+    ):  # fmt: skip
+        await desktop.adds(f"The {call} boat is green.")
+        await desktop.syncs()
+        carry(both)
 
-    with monkeypatch.context() as patch:
-        patch.setattr("os.fsync", full)
-        assert "No space left" in str((await laptop.syncs()).problem)
-    assert list(laptop.folder.rglob("*.part")) == []
+        def refused(*_: Any, number: int = number, said: str = said) -> None:
+            raise OSError(number, said, "x")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(f"os.{call}", refused)
+            outcome = await laptop.syncs()
+        assert said in str(outcome.problem)
+        assert said in str((await laptop.status()).problem)
+        assert outcome.taken > 0  # what the others wrote is read all the same
+        assert f"The {call} boat is green." in await laptop.finds("boat")
+        assert list(laptop.folder.rglob("*.part")) == []
     await all_have_all(both)
     assert (await laptop.status()).problem is None
-    assert await desktop.finds("boat") == ["The first boat is blue."]
+    assert len(await desktop.finds("boat")) == 3
 
 
 async def test_a_store_that_was_restored_from_a_backup_gets_back_what_it_had_written(
@@ -341,6 +359,78 @@ async def test_a_clock_that_is_a_year_ahead_wins_over_nobody(both: Both) -> None
     await desktop.edits(id_, content="The mill opens at 10.")
     await all_have_all(both)
     assert await laptop.finds("mill") == ["The mill opens at 10."]
+
+
+@pytest.mark.parametrize("jump", ["a year back", "asleep", "an hour back"])
+async def test_what_was_written_after_something_else_was_seen_holds_whatever_clocks_say(both: Both, jump: str) -> None:
+    laptop, desktop = both
+    by_us = {"a year back": -365 * DAY_US, "asleep": DAY_US // 3, "an hour back": -DAY_US // 24}[jump]
+    id_ = await laptop.adds("The mill opens at 0.")
+    await all_have_all(both)
+    for hour in range(1, 7):
+        one = both[hour % 2]
+        await one.edits(id_, content=f"The mill opens at {hour}.")
+        one.ahead_us += by_us  # while its process runs on
+        await one.syncs()
+        one.ahead_us -= by_us if hour % 3 else 0
+        if jump == "a year back":
+            one.ahead_us = 0
+        await all_have_all(both)
+        assert [await machine.texts() for machine in both] == [{id_: f"The mill opens at {hour}."}] * 2
+    assert [(await one.status()).disputed for one in both] == [0, 0]
+    assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_what_a_newer_version_knows_waits_and_is_lost_on_neither_machine(both: Both) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds("The mill opens at 9.")
+    other = await laptop.adds("The ladder is in the cellar.")
+    await laptop.links(id_, other)
+    await all_have_all(both)
+    key = Key((await laptop.exchange_settings()).secret)
+    [(path, record)] = of_memory(laptop.folder, key, id_)
+    [(stamp, writer, number, _, _)] = record["state"]["entries"]["type"]
+    record["state"]["entries"]["mood"] = [[stamp, writer, number + 1, None, "cheerful"]]
+    record["state"]["seen"][writer] = number + 1
+    newer = path.with_name(f"000000009999-{path.name[13:]}")
+    files.write(newer, key, [record], {"at": 0, "version": "99.1"})
+    carry(both)
+    outcome = await desktop.syncs()
+    [(name, why)] = outcome.unread.items()
+    assert name.endswith(newer.name)
+    assert "mood" in why
+    assert "pgengram 99.1" in why
+    assert (await desktop.status()).unread == outcome.unread
+    await desktop.edits(id_, content="The mill opens at 10.")
+    assert (await desktop.syncs()).written == 1
+    merged = Document()
+    for _, told in of_memory(desktop.folder, key, id_):
+        merged = merging.merged(merged, Document.from_json(told["state"]))
+    assert merged.shown()["mood"] == "cheerful"
+    assert merged.shown()["content"] == "The mill opens at 10."
+
+
+async def test_each_machine_makes_vectors_by_its_own_embedder(database: Database, both: Both, tmp_path: Path) -> None:
+    laptop, _ = both
+    desktop = Machine(database, tmp_path / "home", "home", embedder="builtin:")
+    await desktop.memories.ready()
+    ids = [await laptop.adds(text) for text in ("The kettle leaks.", "The ladder is in the cellar.")]
+    await laptop.syncs()
+    carry([laptop, desktop])
+    await desktop.begins(Key((await laptop.exchange_settings()).secret))
+    await all_have_all([laptop, desktop])
+
+    async def means(words: str) -> str:
+        found = await desktop.memories.search_memories(Question(query=words, mode="semantic"))
+        return str(found.results[0]["content"])
+
+    assert await means("Something drips in the kitchen") == "The kettle leaks."
+    await laptop.edits(ids[1], content="The dog has to see a vet.")
+    await all_have_all([laptop, desktop])
+    assert await means("a sick pet") == "The dog has to see a vet."
+    vectors = "SELECT count(*) FROM memory_vectors"
+    assert [database.value(vectors, namespace=one.namespace) for one in (laptop, desktop)] == [0, 2]
+    await desktop.memories.close()
 
 
 async def test_who_leaves_keeps_all_and_hears_nothing_more(both: Both) -> None:

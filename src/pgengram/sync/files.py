@@ -83,6 +83,19 @@ def written_at(data: bytes) -> int:
     return int(_head(io.BytesIO(data))[1].get("at", 0))
 
 
+def written_by(data: bytes) -> str:
+    """Return which program wrote a file that has what this one doesn't know, in words; given its first bytes.
+
+    Raises:
+        Unreadable: see `written_at`.
+    """
+    return _program(_head(io.BytesIO(data))[1])
+
+
+def _program(head: Record) -> str:
+    return f"pgengram {head['version']}" if head.get("version") else "a newer pgengram"
+
+
 def read(path: Path, key: Key) -> Iterator[Record]:
     """Yield the records of a file, a frame in memory at a time.
 
@@ -111,7 +124,7 @@ def _head(file: IO[bytes]) -> tuple[bytes, Record]:
         raise Unreadable("It is not all there yet.", "Wait until the folder is up to date.") from None
     if version > FORMAT:
         raise Unreadable(
-            f"It is of format {version}, which a newer pgengram wrote.",
+            f"It is of format {version}, which {_program(found)} wrote.",
             "Update pgengram on this machine; what it writes can be read there meanwhile.",
         )
     return MAGIC + line, found

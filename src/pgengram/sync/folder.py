@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Self
 
+from pgengram import __version__
 from pgengram.store.sync.state import DEVICE, TURN
 from pgengram.sync import files
 from pgengram.sync.keys import Key
@@ -92,7 +93,7 @@ class Folder:
     def write(self, device: str, name: str, records: Iterable[Mapping[str, Any]], at: int = 0) -> File:
         """Write a file of a device, at a time in microseconds as its clock has it, and return it; see `files.write`."""
         path = self.path / device / name
-        files.write(path, self.key, records, {"at": at})
+        files.write(path, self.key, records, {"at": at, "version": __version__})
         return File.of(path)
 
     def changes_of(self, device: str) -> list[File]:
@@ -118,6 +119,11 @@ class Folder:
         """Return when a file was written, in microseconds as the clock of its device had it."""
         with file.path.open("rb") as there:
             return files.written_at(there.read(2 * files.HEAD_BYTES))
+
+    def written_by(self, file: File) -> str:
+        """Return which program wrote a file, in words."""
+        with file.path.open("rb") as there:
+            return files.written_by(there.read(2 * files.HEAD_BYTES))
 
     def rewrite(self, file: File, erased: set[str], turns: set[str]) -> File | None:
         """Write one of our files again without erased memories and turns, if it has any; return the new one."""

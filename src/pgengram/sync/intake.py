@@ -18,6 +18,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion
 from pgengram.store.sync import rows, state
 from pgengram.store.sync.state import DEVICE
+from pgengram.sync import memories
 from pgengram.sync.documents import Line, MemoryDocuments, RowDocuments
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import ERASED, File, Folder
@@ -26,7 +27,7 @@ from pgengram.sync.merging import TOO_FAR_AHEAD_US, merged
 TAKEN_AT_ONCE: Final = 200  # records taken in one transaction
 ERASED_AT_ONCE: Final = 200
 WAITING_AT_ONCE: Final = 500
-KINDS: Final = {state.MEMORY, *(table.record for table in state.ROWS)}
+Names = Mapping[str, set[str]]  # of fields, by the kind of record
 FORM: Final = (KeyError, TypeError, ValueError, AttributeError)  # what a record of another form raises
 OTHER_FORM: Final = "It has a form that can't be read."
 # Until a file that could not be read, and has not changed since, is read again.
@@ -73,16 +74,16 @@ class Reading:
     due: int = 0
     gone: bool = False
 
-    def lines(self, folder: Folder, clock: int) -> Iterator[Line]:
-        """Yield what can be taken of the file, and note why the rest cannot."""
+    def lines(self, folder: Folder, clock: int, names: Names) -> Iterator[Line]:
+        """Yield what can be taken of the file, and note why the rest cannot; `names` are those of fields known here."""
         late: list[int] = []
-        unknown = set()
+        unknown: set[str] = set()
         try:
             for record in folder.read(self.file):
                 line = Line.of(record)
                 stamp = line.document.latest_stamp()
-                if line.kind not in KINDS:
-                    unknown.add(line.kind)
+                if newer := _unknown(line, names):
+                    unknown |= newer
                 elif stamp > clock + TOO_FAR_AHEAD_US:
                     late.append(stamp - TOO_FAR_AHEAD_US)
                 else:
@@ -94,7 +95,7 @@ class Reading:
         except FORM:
             self.fail(OTHER_FORM, clock)
         if unknown:
-            self.fail(f"It has records called {', '.join(sorted(unknown))}, which a newer pgengram wrote.", clock)
+            self.fail(f"It has {', '.join(sorted(unknown))}, which {folder.written_by(self.file)} wrote.", clock)
         if late and self.problem is None:
             self.problem = f"{len(late)} changes are dated more than a day ahead of this machine's clock."
             self.due = min(late)
@@ -102,6 +103,14 @@ class Reading:
     def fail(self, problem: str, clock: int) -> None:
         """Note why a file could not be read, and try again later."""
         self.problem, self.due = problem, clock + RETRY_US
+
+
+def _unknown(line: Line, names: Names) -> set[str]:
+    """Return what this version doesn't know of a record: its kind, or fields, which would be lost if it were taken."""
+    if line.kind not in names:
+        return {f"records called {line.kind}"}
+    fields = {name for name in line.document.entries if not name.startswith((memories.TAG, memories.HISTORY))}
+    return {f"the field {name} of a {line.kind}" for name in fields - names[line.kind]}
 
 
 class Intake:
@@ -139,7 +148,9 @@ class Intake:
         whole = [reading for reading in unread if reading.file.name == ERASED]
         for reading in whole:  # first, so that it never comes
             await self._read_erased(reading)
-        stream = self._stream([reading for reading in unread if reading.file.has_changes], whole)
+        async with self._begin() as tx:
+            names = await rows.known_names(tx) if unread else {}
+        stream = self._stream([reading for reading in unread if reading.file.has_changes], whole, names)
         while True:
             batch = await asyncio.to_thread(lambda: list(islice(stream, TAKEN_AT_ONCE)))
             await self._take_all(batch)
@@ -169,9 +180,11 @@ class Intake:
             return False
         return bool(row["problem"])
 
-    def _stream(self, readings: Iterable[Reading], whole: list[Reading]) -> Iterator[tuple[Reading, Line]]:
+    def _stream(
+        self, readings: Iterable[Reading], whole: list[Reading], names: Names
+    ) -> Iterator[tuple[Reading, Line]]:
         for reading in readings:
-            for line in reading.lines(self._folder, self._clock()):
+            for line in reading.lines(self._folder, self._clock(), names):
                 yield reading, line
             whole.append(reading)
 
@@ -248,8 +261,8 @@ class Intake:
         async with self._begin() as tx:
             await tx.allow_for(sum(map(len, kinds.values())))
             if ours := kinds.get(state.MEMORY):
-                memories = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
-                taken += await memories.take(ours, parts)
+                taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
+                taken += await taking.take(ours, parts)
             of_conversations = kinds.keys() & set(state.OF_CONVERSATIONS)
             keeps = not of_conversations or (await conversations.keeping(tx)).keeps
             for kind in (table.record for table in state.ROWS if table.record in kinds):

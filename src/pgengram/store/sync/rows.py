@@ -63,6 +63,10 @@ UPDATE procedural_memories p SET success_count = g.successes, total_attempts = g
 FROM jsonb_to_recordset(%(rows)s) AS g(id uuid, successes integer, attempts integer)
 WHERE p.namespace_id = %(namespace_id)s AND p.memory_id = g.id
 """
+COLUMNS: Final = """
+SELECT t AS name_of_table, a.attname AS name FROM unnest(%(tables)s::text[]) AS t
+JOIN pg_attribute a ON a.attrelid = to_regclass(t) AND a.attnum > 0 AND NOT a.attisdropped
+"""
 FIND_BELIEF: Final = """
 SELECT id::text AS id FROM memory_beliefs WHERE namespace_id = %(namespace_id)s AND belief_hash = %(hash)s::bytea
 """
@@ -72,6 +76,17 @@ DROP_BELIEF: Final = "DELETE FROM memory_beliefs WHERE namespace_id = %(namespac
 async def silently(tx: Transaction, *, on: bool) -> None:
     """Have triggers note nothing of what is done from here on, or again all of it."""
     await tx.run(SILENTLY, {"on": "on" if on else ""})
+
+
+async def known_names(tx: Transaction) -> dict[str, set[str]]:
+    """Return the names that fields of memories and of each kind of row can have, as documents have them."""
+    own = {table.name: table.record for table in state.ROWS}
+    found: dict[str, set[str]] = {record: set() for record in (*own.values(), state.MEMORY)}
+    found[state.MEMORY] |= {"importance", "started_at"}
+    for row in await tx.rows(COLUMNS, {"tables": [*own, "memories", *transferring.DETAIL_TABLES]}):
+        detail = "detail." if row["name_of_table"] in transferring.DETAIL_TABLES else ""
+        found[own.get(row["name_of_table"], state.MEMORY)].add(detail + row["name"])
+    return found
 
 
 # -- memories ----------------------------------------------------------------------------------------------------------
