@@ -4,7 +4,8 @@
 
 One PostgreSQL in a temporary folder has two namespaces, which exchange files through another folder as two machines do.
 The first is filled with invented memories, and `pgengram sync join` brings them to the second while that is searched. Then
-both only wait for each other, and so do two that meet in a git repository and two that meet behind `ssh`. Last, memories are stored with and without the exchange, in turns. Without an embedder, which
+both only wait for each other, and so do two that meet at a pgengram server, two in a git repository and two behind `ssh`; what is measured is what this process, the programs that it starts, the server and the database take.
+Last, memories are stored with and without the exchange, in turns. Without an embedder, which
 is the same for all, so that nothing hides what is measured. Ends with 1 when a limit is missed.
 """
 
@@ -18,7 +19,8 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from statistics import median
@@ -43,7 +45,8 @@ TICKS: Final = os.sysconf("SC_CLK_TCK")
 QUICKER: Final = 20  # than a server looks for changes, so that what else the machine does counts less
 SETTLE_S: Final = 10.0
 LIMITS: Final = {
-    "join_peak_mb": 250.0, "idle_percent": 0.5, "git_idle_percent": 0.5, "ssh_idle_percent": 0.5, "write_ratio": 1.1,
+    "join_peak_mb": 250.0, "idle_percent": 0.5, "http_idle_percent": 0.5, "git_idle_percent": 0.5, "ssh_idle_percent": 0.5,
+    "write_ratio": 1.1,
 }  # fmt: skip
 SSH: Final = """#!/bin/sh
 while [ "$1" != -- ]; do shift; done
@@ -116,17 +119,42 @@ class Lab:
         """Let both wait for each other at a quickened pace, and two more through each remote that starts programs, and see
         what that takes of a processor.
         """
-        nothing = await self._share([], minutes, database, "doing nothing")
+        nothing = await self._share([], minutes, [database], "doing nothing")
         figures = {"doing_nothing_percent": 100 * nothing}
         pairs = {"": [self.laptop, self.desktop]}
         for name, address in self._remotes().items():
             pairs[f"{name}_"] = await self._pair(name, address)
-        for name, pair in pairs.items():
-            share = await self._share(pair, minutes, database, f"waiting for each other {name.strip('_')}")
-            figures[f"{name}idle_percent"] = 100 * (share - nothing) / QUICKER
-        for one in [one for name, pair in pairs.items() if name for one in pair]:
-            await one.close()
+        with self._server() as (server, address, token):
+            pairs["http_"] = await self._pair("http", address, token)
+            for name, pair in pairs.items():
+                others = [database, server] if name == "http_" else [database]
+                share = await self._share(pair, minutes, others, f"waiting for each other {name.strip('_')}")
+                figures[f"{name}idle_percent"] = 100 * (share - nothing) / QUICKER
+            for one in [one for name, pair in pairs.items() if name for one in pair]:
+                await one.close()
         return figures
+
+    @contextmanager
+    def _server(self) -> Iterator[tuple[int, str, str]]:
+        """Run a server; yield its process, its address, and a token that lets machines in."""
+        command, environment = [sys.executable, "-m", "pgengram"], {
+            **os.environ, "PGENGRAM_DATABASE_URL": self.settings.database_url, "PGENGRAM_EMBEDDER": self.settings.embedder,
+            "PGENGRAM_NAMESPACE": "relay", "PGENGRAM_DATA_DIR": str(self.folder.parent / "server"),
+        }  # fmt: skip
+        made = subprocess.run(
+            [*command, "token", "create", "idle", "--json"], env=environment, check=True, capture_output=True
+        )
+        server = subprocess.Popen(
+            [*command, "serve", "--http", "--port", "0"], env=environment, stderr=subprocess.PIPE, text=True
+        )
+        try:
+            if server.stderr is None:
+                raise SystemExit("the server says nothing")
+            said = next(line for line in server.stderr if " at http" in line)
+            yield server.pid, said.split()[-1], json.loads(made.stdout)["token"]
+        finally:
+            server.terminate()
+            server.wait()
 
     def _remotes(self) -> dict[str, str]:
         """Make a git repository, and an `ssh` that signs in on this machine; return their addresses."""
@@ -139,31 +167,35 @@ class Lab:
         os.environ["PATH"] = f"{program.parent}:{os.environ['PATH']}"
         return {"git": f"git+file://{place}/memory.git", "ssh": "ssh://ada@home.example/~/memory"}
 
-    async def _pair(self, name: str, address: str) -> list[MemoryManager]:
+    async def _pair(self, name: str, address: str, token: str | None = None) -> list[MemoryManager]:
         """Return two machines that exchange a hundred memories through a remote."""
         one, other = (MemoryManager(replace(self.settings, namespace=f"{name} {number}")) for number in (1, 2))
         for manager in (one, other):
             await manager.ready()
         await one.create_memories([{"content": text, "dedup_policy": "insert"} for text in self.source.texts(100)])
-        key = await devices.begin(one, address, None, "one")
+        key = await devices.begin(one, address, None, "one", token)
         await Exchange(one).run()
-        await devices.begin(other, address, key, "other")
+        await devices.begin(other, address, key, "other", token)
         for manager in (other, one):
             await Exchange(manager).run()
         return [one, other]
 
-    async def _share(self, pair: Sequence[MemoryManager], minutes: float, database: int, what: str) -> float:
-        """Return how much of a processor this process, what it starts and the database take while a pair is idle."""
+    async def _share(self, pair: Sequence[MemoryManager], minutes: float, others: Sequence[int], what: str) -> float:
+        """Return how much of a processor this process, what it starts and other processes take while a pair is idle."""
         schedulers = [ExchangeScheduler(one, EVERY_S / QUICKER, LOOKS_S / QUICKER) for one in pair]
         task = self.bar.add_task(what, total=minutes * 60)
         for scheduler in schedulers:
             scheduler.begin()
         await asyncio.sleep(SETTLE_S)  # for what is done once
-        before, began = cpu_s(os.getpid(), dead_children=True) + tree_cpu_s(database), time.perf_counter()
+
+        def used_s() -> float:
+            return cpu_s(os.getpid(), dead_children=True) + sum(map(tree_cpu_s, others))
+
+        before, began = used_s(), time.perf_counter()
         while (passed := time.perf_counter() - began) < minutes * 60:
             self.bar.update(task, completed=passed)
             await asyncio.sleep(1)
-        share = (cpu_s(os.getpid(), dead_children=True) + tree_cpu_s(database) - before) / passed
+        share = (used_s() - before) / passed
         self.bar.update(task, completed=minutes * 60)
         for scheduler in schedulers:
             await scheduler.close()
