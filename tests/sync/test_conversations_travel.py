@@ -13,6 +13,7 @@ from test_folder import SECRET, contents
 
 from helpers import Database
 from pgengram.service.conversations import Conversations
+from pgengram.store.connection.database import Transaction
 from pgengram.store.sync import state
 from pgengram.sync import files
 from pgengram.sync.documents import Line, RowDocuments
@@ -99,7 +100,7 @@ async def test_a_turn_that_waits_for_its_conversation_takes_no_place_of_one_that
     await desktop.syncs()
     carry(both)
     async with laptop.memories.store.transaction() as tx:  # as if the conversation itself were in a file that is late
-        documents = RowDocuments(tx, state.TURN, "0" * 12, now_us())
+        documents = RowDocuments(tx, state.TURN, "0" * 12, (), now_us())
         [line] = [
             Line.of(record)
             for path in laptop.folder.rglob("0*.sync")
@@ -226,3 +227,56 @@ async def test_the_moment_up_to_which_a_conversation_was_erased_never_goes_back(
         [kept] = [line for line in await one.lines() if line["record"] == "conversation"]
         assert datetime.fromisoformat(kept["kept_from"]) == early + timedelta(hours=1)
         assert datetime.fromisoformat(kept["at"]) == early + timedelta(hours=1)
+
+
+@pytest.mark.parametrize("what", ["a turn", "a link"])
+async def test_what_was_removed_after_an_exchange_was_killed_with_its_file_written_stays_removed(
+    both: Both, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = both
+    ids = [await laptop.adds(text) for text in ("The lamp is new.", "The kettle leaks.")]
+    await all_have_all(both)
+    if what == "a turn":
+        await laptop.hears("c1", "Never mind.")
+        await all_have_all(both)
+        await laptop.hears("c1", SECRET)
+    else:
+        await laptop.links(*ids)
+
+    written_down = state.written_down
+
+    async def killed_at_last(tx: Transaction, rows: list[dict[str, Any]]) -> None:
+        if any(row["kind"] in ("turn", "relationship") for row in rows):
+            raise KeyboardInterrupt
+        await written_down(tx, rows)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("pgengram.store.sync.state.written_down", killed_at_last)
+        with pytest.raises(KeyboardInterrupt):
+            await laptop.syncs()
+    laptop.restarted()
+    carry(both)
+    await desktop.syncs()
+    if what == "a turn":
+        assert await desktop.said("c1") == ["Never mind.", SECRET]
+        await Conversations(laptop.memories).erase({"conversation": "c1"})
+    else:
+        assert "relationship" in {line["record"] for line in await desktop.lines()}
+        await laptop.unlinks(*ids)
+    await all_have_all(both)
+    await all_have_all(both)
+    for one in both:
+        assert await one.said("c1") == []
+        assert one.where("alarm") == []
+        assert [line for line in await one.lines() if line["record"] == "relationship"] == []
+
+
+async def test_turns_that_one_machine_keeps_no_longer_are_erased_on_no_other(both: Both) -> None:
+    laptop, _ = both
+    await laptop.hears("c1", "Where is the lamp?", datetime.now(UTC) - timedelta(days=5))
+    await all_have_all(both)
+    async with laptop.memories.store.transaction() as tx:
+        await state.note_everything(tx)  # as after a backup was restored
+    await Conversations(laptop.memories).set_keeping(keep_days=1)
+    await all_have_all(both)
+    assert [await one.said("c1") for one in both] == [[], ["Where is the lamp?"]]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -218,13 +218,19 @@ class RowDocuments:
         tx: of the namespace.
         kind: of the rows.
         writer: this process.
+        writers: the processes of this machine that wrote files.
         clock: what time it is, in microseconds.
     """
 
-    def __init__(self, tx: Transaction, kind: str, writer: str, clock: int) -> None:
+    def __init__(self, tx: Transaction, kind: str, writer: str, writers: Collection[str], clock: int) -> None:
         table = rows.table_of(kind)
         assert table is not None  # noqa: S101 - callers look first
-        self._tx, self._kind, self._table, self._writer, self._clock = tx, kind, table, writer, clock
+        self._tx, self._kind, self._table, self._clock = tx, kind, table, clock
+        self._writer, self._writers = writer, writers
+
+    @property
+    def _is_turn(self) -> bool:
+        return self._kind == state.TURN
 
     async def current(self, times: Mapping[str, int], model_id: int | None) -> dict[str, Document]:
         """Return rows as they are here, by their keys, with what was changed at these times."""
@@ -236,7 +242,7 @@ class RowDocuments:
         found = {
             key: self._document(known.get(key), there.get(key, {}), at)
             for key, at in times.items()
-            if key in there or (key in known and key not in waits)
+            if key in there or self._is_turn or (key in known and key not in waits)
         }
         await self._put({key: one for key, one in found.items() if one.gone and key in there}, model_id)
         await self._note_erasure(found.values())
@@ -244,7 +250,7 @@ class RowDocuments:
 
     async def take(self, lines: Sequence[Line], model_id: int | None) -> int:
         """Take in what other machines say of rows, and return of how many that was something new."""
-        here = await self._known_here([line.key for line in lines])
+        here = await self._known_here(lines)
         after = {line.key: merged(here[line.key].document, line.document) for line in lines}
         fresh = {key: one for key, one in after.items() if _is_to_be_put(here[key], one)}
         left = await self._put(fresh, model_id)
@@ -252,38 +258,55 @@ class RowDocuments:
         await self._note_erasure(fresh.values())
         return len(fresh) - len(left)
 
-    async def _known_here(self, keys: Sequence[str]) -> dict[str, Here]:
+    async def _known_here(self, lines: Sequence[Line]) -> dict[str, Here]:
+        keys = [line.key for line in lines]
         there = await rows.rows_now(self._tx, self._table, keys)
         known, waits = await state.documents(self._tx, self._kind, keys)
         changed = await _times_of_changes(self._tx, self._kind, keys)
-        found = {}
-        for key in keys:
-            row, before, at = there.get(key, {}), known.get(key), changed.get(key)
-            if key in waits:
-                found[key] = Here(self._with_waiting(before, row, at or self._clock), waits=True)
-            elif before and not row and at is None and self._kind in state.OF_CONVERSATIONS:
-                document = Document.from_json(before)
-                found[key] = Here(document, expired=bool(document.entries))
-            else:
-                found[key] = Here(self._document(before, row, at or self._clock))
-        return found
+        return {
+            line.key: self._here(known.get(line.key), there[line.key], changed.get(line.key), waits=line.key in waits)
+            if line.key in there
+            else self._not_here(known.get(line.key), line, is_removed=line.key in changed, waits=line.key in waits)
+            for line in lines
+        }
+
+    def _here(self, known: Any, row: Mapping[str, Any], at: int | None, *, waits: bool) -> Here:
+        at = self._clock if at is None else at
+        return Here(self._with_waiting(known, row, at) if waits else self._document(known, row, at), waits=waits)
+
+    def _not_here(self, known: Any, line: Line, *, is_removed: bool, waits: bool) -> Here:
+        """Return what is known of a row that is not here.
+
+        One of which nothing is known may be removed all the same, and be in a file that this machine wrote: if the
+        transaction failed after that, or its process was killed.
+        """
+        if is_removed and self._is_turn:
+            return Here(GONE)
+        if not known:
+            seen = {writer: number for writer, number in line.document.seen.items() if writer in self._writers}
+            return Here(Document(seen if is_removed else {}))
+        before = Document.from_json(known)
+        if waits:
+            return Here(before, waits=True)
+        if not is_removed and self._kind in state.OF_CONVERSATIONS:
+            return Here(before, expired=bool(before.entries))
+        return Here(self._document(known, {}, self._clock))
 
     def _with_waiting(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         """Return a row of another machine that waits to be here, together with the one that is here."""
         before = Document.from_json(known)
-        if not fields or before.gone:
+        if before.gone:
             return before
         apart = Document({self._writer: before.seen.get(self._writer, 0)})
         return merged(before, as_one(self._with_changes(apart, fields, at), self._writer))
 
     def _document(self, known: Any, fields: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
-        is_turn = self._kind == state.TURN
-        if before.gone or (is_turn and before.entries and not fields):
+        if before.gone or (self._is_turn and not fields):
             return GONE
         after = self._with_changes(before, fields, at)
         is_changed = bool(after.entries) and after.seen != before.seen
-        return as_one(after, self._writer) if is_changed and not is_turn else after
+        return as_one(after, self._writer) if is_changed and not self._is_turn else after
 
     def _with_changes(self, before: Document, fields: Mapping[str, Any], at: int) -> Document:
         now, counts = growing.split(self._kind, fields)

@@ -268,7 +268,7 @@ class _Run:
 
     async def _of_rows(self, tx: Transaction, kind: str, times: Mapping[str, int]) -> dict[str, Document]:
         """Return what is known of other rows that were changed, and keep it."""
-        taking = RowDocuments(tx, kind, self._writer, self._clock())
+        taking = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
         documents = await taking.current(times, self._core.model_key)
         await state.keep(tx, kind, [kept_state(key, document) for key, document in documents.items()])
         return documents

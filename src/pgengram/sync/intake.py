@@ -267,7 +267,7 @@ class Intake:
             keeps = not of_conversations or (await conversations.keeping(tx)).keeps
             for kind in (table.record for table in state.ROWS if table.record in kinds):
                 if keeps or kind not in of_conversations:
-                    documents = RowDocuments(tx, kind, self._writer, self._clock())
+                    documents = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
                     taken += await documents.take(kinds[kind], self._core.model_key)
         return taken
 

@@ -135,6 +135,15 @@ WHERE t.namespace_id = %(namespace_id)s AND time <= now() - make_interval(days =
     AND c.conversation = t.conversation AND c.imported)
 """
 FORGET_OLD: Final = f"DELETE {OLD}"
+# That they are gone is no change for other machines, which keep them for as long as their own settings say.
+FORGET_NOTES: Final = f"""
+DELETE FROM sync_changes n USING (SELECT jsonb_build_array({{key}})::text AS key {OLD}) AS gone
+WHERE n.namespace_id = %(namespace_id)s AND n.kind = '{{kind}}' AND n.key = gone.key
+"""
+OLD_ROWS: Final = (
+    ("hidden_turn", "hidden_turns", "t.client, t.conversation, t.source_key::text, t.withdrawn::text, t.digest"),
+    ("turn", "conversation_turns", "t.client, t.conversation, t.id::text"),
+)
 COUNT_OLD: Final = f"SELECT count(*) AS turns {OLD.format(table='conversation_turns')}"
 CHOSEN: Final = """namespace_id = %(namespace_id)s
   AND (%(client)s::text IS NULL OR client = %(client)s) AND (%(conversation)s::text IS NULL
@@ -290,8 +299,10 @@ async def remove_old_turns(tx: Transaction, keeping: Keeping) -> int:
     """Take away the turns and receipts that were kept long enough; return how many turns these were."""
     await recall_receipts.remove_old_receipts(tx, keeping.keep_days)
     await tx.set_local({"pgengram.syncing": "on"})  # each machine keeps them for as long as its own settings say
-    await tx.run(FORGET_OLD.format(table="hidden_turns"), {"keep_days": keeping.keep_days})
-    turns = await tx.run(FORGET_OLD.format(table="conversation_turns"), {"keep_days": keeping.keep_days})
+    turns = 0
+    for kind, table, key in OLD_ROWS:
+        await tx.run(FORGET_NOTES.format(kind=kind, table=table, key=key), {"keep_days": keeping.keep_days})
+        turns = await tx.run(FORGET_OLD.format(table=table), {"keep_days": keeping.keep_days})
     await tx.set_local({"pgengram.syncing": ""})
     return turns
 
