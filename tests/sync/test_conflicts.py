@@ -6,7 +6,7 @@ import shutil
 from typing import Any
 
 import pytest
-from machines import Machine, all_have_all, differences
+from machines import Machine, all_have_all, carry, differences
 
 from pgengram.service.toolsets.maintenance import Maintenance
 
@@ -61,6 +61,25 @@ async def test_of_two_texts_written_at_once_the_later_is_shown_and_the_other_is_
     await all_have_all(both)
     assert [await disputes(one) for one in both] == [[], []]
     assert await desktop.finds("mill") == ["The mill opens at 8."]
+
+
+async def test_the_text_that_is_not_shown_stays_in_review_whoever_read_first_and_whatever_else_is_changed(
+    both: Both,
+) -> None:
+    laptop, desktop = both
+    id_ = await laptop.adds("The mill opens at 9.")
+    await all_have_all(both)
+    await laptop.edits(id_, content="The mill opens at 8.")
+    await desktop.edits(id_, content="The mill opens at 10.")
+    await laptop.syncs()
+    carry(both)
+    await desktop.syncs()  # reads the other's text before it writes its own
+    await all_have_all(both)
+    assert ["content: The mill opens at 8." in why for one in both for why in await disputes(one)] == [True, True]
+    await desktop.edits(id_, add_tags=["mill"], project="mill")
+    await all_have_all(both)
+    assert ["content: The mill opens at 8." in why for one in both for why in await disputes(one)] == [True, True]
+    assert differences(await laptop.states(), await desktop.states()) == []
 
 
 async def test_a_confirmation_chooses_what_is_shown_on_all_machines(both: Both) -> None:

@@ -344,8 +344,8 @@ async def _times_of_changes(tx: Transaction, kind: str, keys: Sequence[str]) -> 
 
 
 def _is_confirmed(before: Document, after: Document) -> bool:
-    name = "last_confirmed_at"
-    return bool(before.entries) and before.entries.get(name) != after.entries.get(name)
+    dots = [{one.dot for one in document.entries.get("last_confirmed_at", ())} for document in (before, after)]
+    return bool(before.entries) and dots[0] != dots[1]
 
 
 def kept_state(key: str, document: Document, *, waits: bool = False) -> dict[str, Any]:
