@@ -115,7 +115,7 @@ class MemoryDocuments:
         await rows.set_counts(self._tx, {id_: memories.totals(one) for id_, one in documents.items()}, memories.NEVER)
         await rows.silently(self._tx, on=False)
 
-    # -- memories that are, and those whose text another one has --------------------------------------------------------
+    # -- memories that are, and those whose text another one has -------------------------------------------------------
 
     async def _change(self, changed: Mapping[str, Changed]) -> None:
         """Give memories the state that all machines together say."""
@@ -182,15 +182,15 @@ class Changed:
     def untold(self) -> list[int]:
         """The versions of entries of its history that were stripped of their text elsewhere."""
         names = self.after.entries
-        return [version for name, version in self._told.items() if name not in names]
+        return [version for name, version in self._versions.items() if name not in names]
 
     @property
     def events(self) -> list[dict[str, Any]]:
         """What happened to it elsewhere."""
-        return memories.events(self.after.shown(), without=self._told.keys())
+        return memories.events(self.after.shown(), without=self._versions.keys())
 
     @property
-    def _told(self) -> dict[str, int]:
+    def _versions(self) -> dict[str, int]:
         return {memories.history_name(row): row["version"] for row in self.before["history"]} if self.before else {}
 
 
@@ -203,7 +203,7 @@ def _arrival(id_: str, shown: Mapping[str, Any], version: int) -> Arrival:
 class Here:
     """What is known here of a row.
 
-    waits: whether it waits for what it leads to. expired: whether it is not kept here any more, though nobody erased it.
+    waits: whether it waits for what it leads to. expired: whether it is kept here no longer, though nobody erased it.
     """
 
     document: Document
@@ -309,7 +309,7 @@ class RowDocuments:
         return as_one(after, self._writer) if is_changed and not self._is_turn else after
 
     def _with_changes(self, before: Document, fields: Mapping[str, Any], at: int) -> Document:
-        now, counts = growing.split(self._kind, fields)
+        now, counts = growing.split_row(self._kind, fields)
         after = with_changes(before, now, at=at, clock=self._clock, writer=self._writer)
         return merged(after, Document(counts=counts))
 
@@ -325,7 +325,7 @@ class RowDocuments:
 
     def _row(self, document: Document) -> dict[str, Any]:
         shown = document.shown()
-        return shown | growing.columns(self._kind, document.counts) if shown else {}
+        return shown | growing.grown_columns(self._kind, document.counts) if shown else {}
 
     async def _note_erasure(self, documents: Iterable[Document]) -> None:
         """Have our files cleared of turns that are not kept any more."""

@@ -89,10 +89,10 @@ def written_by(data: bytes) -> str:
     Raises:
         Unreadable: see `written_at`.
     """
-    return _program(_head(io.BytesIO(data))[1])
+    return _program_of(_head(io.BytesIO(data))[1])
 
 
-def _program(head: Record) -> str:
+def _program_of(head: Record) -> str:
     return f"pgengram {head['version']}" if head.get("version") else "a newer pgengram"
 
 
@@ -124,7 +124,7 @@ def _head(file: IO[bytes]) -> tuple[bytes, Record]:
         raise Unreadable("It is not all there yet.", "Wait until the folder is up to date.") from None
     if version > FORMAT:
         raise Unreadable(
-            f"It is of format {version}, which {_program(found)} wrote.",
+            f"It is of format {version}, which {_program_of(found)} wrote.",
             "Update pgengram on this machine; what it writes can be read there meanwhile.",
         )
     return MAGIC + line, found

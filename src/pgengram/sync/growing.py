@@ -20,7 +20,7 @@ EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND: Final = timedelta(microseconds=1)
 
 
-def split(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], Counts]:
+def split_row(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], Counts]:
     """Return the columns of a row that anybody may set to anything, and the others as counts."""
     signs = GROWING.get(kind, {})
     counts = {
@@ -31,7 +31,7 @@ def split(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], Counts]:
     return {name: value for name, value in row.items() if name not in signs}, counts
 
 
-def columns(kind: str, counts: Mapping[str, list[float]]) -> dict[str, str]:
+def grown_columns(kind: str, counts: Mapping[str, list[float]]) -> dict[str, str]:
     """Return what counts say as columns of a row."""
     return {
         name: (EPOCH + sign * int(counts[name][0]) * MICROSECOND).isoformat()

@@ -4,8 +4,8 @@ What a conversation has of a turn is a fact with the moment of the state that to
 that it was taken back. A turn is known by a key that its source gives it (`source_key`), and its conversation. What an
 event told has no key until the client's own file names it.
 
-A turn that is stored has an id, which it keeps whatever becomes known of it, and which nothing else ever gets: made from
-its key and text, so that machines that take in the same file agree, or at random where it has no key, or one with that
+A turn that is stored has an id, which it keeps whatever becomes known of it, and which nothing else ever gets: made
+from its key and text, so that machines that take in the same file agree, or at random where it has no key, or one with that
 id was removed before.
 """
 

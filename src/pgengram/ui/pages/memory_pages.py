@@ -22,7 +22,7 @@ from pgengram.ui.view_data.query_values import (
     FIND_IT,
     memory_id,
     number_given,
-    turn_id,
+    turn_after,
     whole_number,
 )
 from pgengram.ui.view_data.view_service import PAGE, Results
@@ -241,7 +241,7 @@ class ConversationPages(PageApplication):
         found = await self._kept.listed({"client": client, "conversation": id_}, limit=1)
         if not found:
             raise NotFound("conversation", id_[:64], "It may have been erased, or it has expired.")
-        after, turns = await self._part(client, id_, turn_id(asked.get("after")), asked.get("turn", ""))
+        after, turns = await self._part(client, id_, turn_after(asked.get("after")), asked.get("turn", ""))
         shown: dict[str, Any] = {"one": found[0], "turns": turns[:TURNS], "more": len(turns) > TURNS}
         return self._page("conversation.html", here="/conversations", after=after, **shown)
 

@@ -101,7 +101,7 @@ def turn_place(cite: str) -> dict[str, str]:
     return {"client": client, "conversation": conversation, "number": number}
 
 
-def turn_id(given: str | None) -> int:
+def turn_after(given: str | None) -> int:
     """Return a turn's id, or -1 when none is given."""
     try:
         return int(given or -1)
