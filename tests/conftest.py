@@ -18,6 +18,7 @@ import pytest
 import pytest_asyncio
 from mcp import Client
 
+import helpers
 import shapes
 from forkserver import Forking
 from helpers import (
@@ -34,6 +35,8 @@ from helpers import (
     read_url,
 )
 from machine import closed_in_the_end
+from pgengram import settings as settings_module
+from pgengram.runtime import local_socket
 from pgengram.runtime.process_setup import event_loop
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -107,10 +110,17 @@ def pytest_unconfigure() -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _no_settings_from_outside() -> Iterator[None]:
-    """Whoever runs the tests may use pgengram; its settings are none of theirs."""
-    with pytest.MonkeyPatch.context() as patch:
+    """Whoever runs the tests may use pgengram; its settings and its data folder are none of theirs."""
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        tempfile.TemporaryDirectory(prefix="pgengram-", ignore_cleanup_errors=True) as made,
+    ):
         for name in [name for name in os.environ if name.startswith("PGENGRAM_")]:
             patch.delenv(name)
+        folder = os.path.join(made, "data")
+        for module in (settings_module, local_socket):
+            patch.setattr(module, "default_data_folder", lambda: folder)
+        patch.setattr(helpers, "default_data", [folder])
         yield
 
 

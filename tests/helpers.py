@@ -41,16 +41,19 @@ Answer = dict[str, Any]
 
 
 USED = "core,review,graph,maintenance"  # toolsets of the servers of the tests
+default_data: list[str] = []  # the data folder of whoever names none, while tests run
 
 
 def environment(**settings: str) -> dict[str, str]:
     """Return the environment of a server: the machine's, and of ours only `settings`; unless told otherwise answers are
-    full, no backups are made, and the folder of this repository is not what a test works on.
+    full, no backups are made, the folder of this repository is not what a test works on, and no data folder is that of
+    whoever runs the tests.
     """
     inherited = {name: value for name, value in os.environ.items() if not name.startswith("PGENGRAM_")}
     if REPLICA and "database_url" in settings:
         settings = {"read_url": read_url(settings["database_url"]), **settings}
     settings = {"answers": "full", "backup_days": "0", "project": "off", "toolsets": USED, **settings}
+    settings = {"data_dir": default_data[0], **settings} if default_data else settings
     return inherited | {f"PGENGRAM_{name.upper()}": value for name, value in settings.items()}
 
 

@@ -66,6 +66,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     monkeypatch.setenv("HOME", str(place))
     monkeypatch.setenv("USERPROFILE", str(place))
     monkeypatch.setenv("APPDATA", str(place / "AppData"))
+    monkeypatch.setattr("pgengram.settings.default_data_folder", lambda: str(tmp_path / "data"))
     for name in ("XDG_CONFIG_HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME"):
         monkeypatch.delenv(name, raising=False)
     return place
