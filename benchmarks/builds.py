@@ -48,7 +48,7 @@ async def work(memories: int, searches: int, *, chat: bool) -> None:
     """Fill a store, and for each line that comes ask all questions and print milliseconds by search: own, PostgreSQL's."""
     import psycopg
 
-    from pgengram.inputs import NewMemory, Question
+    from pgengram.inputs import Question
     from pgengram.postgres import start_embedded
     from pgengram.service.manager import MemoryManager
     from pgengram.settings import Settings
@@ -65,7 +65,9 @@ async def work(memories: int, searches: int, *, chat: bool) -> None:
         for place, one in enumerate(given if chat else ()):
             one |= {"session_id": f"talk {place // SESSION}", "speaker": SPEAKERS[place % 2]}
         for start in range(0, memories, BATCH):
-            await manager.create_memories([NewMemory(**one) for one in given[start : start + BATCH]])
+            stored = await manager.create_memories(given[start : start + BATCH])
+            if not stored.ok:
+                raise RuntimeError(f"Not stored: {stored.results[0]}")
         vectors = source.vectors(searches)
         asked = [Question(query=source.question(WORDS), embedding=vector.tolist(), limit=10) for vector in vectors]
         for question in asked[:10]:

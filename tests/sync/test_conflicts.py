@@ -117,6 +117,7 @@ async def test_the_same_text_of_two_machines_becomes_one_memory_with_the_tags_an
     other = await desktop.adds("Jonas comes on Friday.")
     await desktop.links(other, newer)
     await all_have_all(both)
+    assert differences(await laptop.states(), await desktop.states()) == []
     for one in both:
         assert await one.finds("peanuts") == ["Jonas is allergic to peanuts."]
         memory = await read(one, older)
@@ -124,7 +125,6 @@ async def test_the_same_text_of_two_machines_becomes_one_memory_with_the_tags_an
         assert (await read(one, newer))["replaced_by"] == [older]
         links = [(line["from_id"], line["to_id"]) for line in await one.lines() if line["record"] == "relationship"]
         assert (other, older) in links
-    assert differences(await laptop.states(), await desktop.states()) == []
 
 
 async def test_uses_of_two_machines_are_added(both: Both, monkeypatch: pytest.MonkeyPatch) -> None:

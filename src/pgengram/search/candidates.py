@@ -211,7 +211,8 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
 
 def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
     """Return what finds those of the hidden memories that fit best, and what adds them to the others; nothing where
-    they don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey.
+    they don't count. Uses memories_hidden, memory_vectors_pkey and memory_words_pkey; without the OFFSET the order has
+    every memory read by its key.
     """
     if scope.hidden is None:
         return "", ""
@@ -220,8 +221,9 @@ def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[s
         words = "(SELECT 0::double precision AS words, 0::bigint AS matched)"
     gone = f""", gone AS MATERIALIZED (
   SELECT h.id AS memory_id, {similarity_of(model, "h.id")} AS similarity, w.words, coalesce(w.matched, 0) AS matched
-  FROM (SELECT m.id FROM memories m {scope.activation} WHERE m.namespace_id = %(namespace_id)s AND {scope.hidden}
-        ORDER BY m.id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h CROSS JOIN LATERAL {words} AS w
+  FROM (SELECT id FROM (SELECT m.id FROM memories m {scope.activation}
+                        WHERE m.namespace_id = %(namespace_id)s AND {scope.hidden} OFFSET 0) AS m
+        ORDER BY id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h CROSS JOIN LATERAL {words} AS w
 )"""
     nearest = f"""(SELECT * FROM gone WHERE similarity IS NOT NULL AND {str(mode != "text").lower()}
     ORDER BY similarity DESC, memory_id LIMIT %(limit)s)"""

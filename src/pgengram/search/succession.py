@@ -80,8 +80,9 @@ def comparable(newer: Statement, older: Statement) -> bool:
 
 
 def _whoever_said_it(newer: Statement, older: Statement) -> bool:
-    of_oneself = _speaks_of_oneself(newer.content) or _speaks_of_oneself(older.content)
-    return newer.speaker == older.speaker or not of_oneself
+    if newer.speaker == older.speaker:
+        return True
+    return not (_speaks_of_oneself(newer.content) or _speaks_of_oneself(older.content))
 
 
 @lru_cache(maxsize=512)

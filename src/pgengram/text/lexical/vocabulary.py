@@ -6,6 +6,7 @@ Lists of words, no grammar: they say nothing for certain. All languages are look
 from __future__ import annotations
 
 import unicodedata
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import chain
@@ -24,14 +25,21 @@ class Phrases:
     """Phrases that are looked for in a text: whole words, except in scripts without spaces."""
 
     def __init__(self, lists: Iterable[str], spelled: Callable[[str], list[str]]) -> None:
-        self._known = {tuple(spelled(phrase)) for text in lists for phrase in phrases(text)}
-        self._longest = max(map(len, self._known), default=0)
-        self._within = [phrase for phrase in self._known if phrase and is_unspaced(phrase[0])]
+        known = {tuple(spelled(phrase)) for text in lists for phrase in phrases(text)} - {()}
+        self._by_first: dict[str, list[tuple[str, ...]]] = defaultdict(list)  # the longest first
+        for phrase in sorted(known, key=len, reverse=True):
+            self._by_first[phrase[0]].append(phrase)
+        self._by_first.default_factory = None
+        self._within = [phrase for phrase in known if is_unspaced(phrase[0])]
 
     def end(self, said: Sequence[str], place: int) -> int:
         """Return where the longest phrase that begins at `place` ends; `place` where none does."""
-        ends = range(min(len(said), place + self._longest), place, -1)
-        return next((end for end in ends if tuple(said[place:end]) in self._known), place)
+        if place >= len(said):
+            return place
+        for phrase in self._by_first.get(said[place], ()):
+            if tuple(said[place : place + len(phrase)]) == phrase:
+                return place + len(phrase)
+        return place
 
     def found(self, said: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """Yield the phrases in a text's words, of those that overlap the first and longest."""
@@ -41,7 +49,7 @@ class Phrases:
                 yield tuple(said[place:end])
             place = max(end, place + 1)
         unspaced = " ".join(word for word in said if is_unspaced(word)) if self._within else ""
-        yield from (phrase for phrase in self._within if " ".join(phrase) in unspaced)
+        yield from (phrase for phrase in self._within if unspaced and " ".join(phrase) in unspaced)
 
     def are_all(self, said: Sequence[str]) -> bool:
         """Whether a text's words are nothing but these phrases."""
