@@ -180,12 +180,13 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
         return f"""WITH {scope_set(scope)}, {sized(model, scope)}, near AS MATERIALIZED (
   {by_meaning(model, scope, reach)}
 ){gone}, members AS MATERIALIZED (
-  SELECT memory_id, similarity, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by FROM near {and_gone}
-) {_known_of_each(model)}"""
+  SELECT c.memory_id, of_it.similarity, of_it.parts, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by
+  FROM near AS c CROSS JOIN LATERAL {vectors_of(model, "c.memory_id")} AS of_it {and_gone}
+) {KNOWN_OF_EACH.format(period=by_period())}"""
     left_out = words_of("c.memory_id", "NOT asked.rare OR asked.adds AND worded.memory_id IS NULL")
     common = f"CASE WHEN %(some_common)s OR %(some_add)s AND worded.memory_id IS NULL THEN {left_out} ELSE 0 END"
-    similarity = similarity_of(model, "c.memory_id")
-    beside = BESIDE.format(allowed=in_scope(scope, "n.memory_id"), similarity=similarity, common=common)
+    of_it = f"{vectors_of(model, 'c.memory_id')} AS of_it"
+    beside = BESIDE.format(allowed=in_scope(scope, "n.memory_id"), of_it=of_it, common=common)
     return f"""
 WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
   SELECT * FROM unnest(%(terms)s::integer[], %(weights)s::double precision[], %(rare)s::boolean[], %(adds)s::boolean[], %(bits)s::bigint[])
@@ -195,7 +196,7 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
 ), worded AS MATERIALIZED (
   {by_words(scope)}
 ), seeds AS MATERIALIZED (
-  SELECT c.memory_id, coalesce(near.similarity, {similarity}) AS similarity,
+  SELECT c.memory_id, of_it.similarity, of_it.parts,
     coalesce(worded.words, 0) + {common} AS words, coalesce(worded.matched, 0) AS matched,
     concat_ws(' and ', CASE WHEN c.memory_id = ANY(%(named)s::uuid[]) THEN 'id' END, CASE WHEN near.memory_id IS NOT NULL THEN 'meaning' END,
               CASE WHEN worded.words > 0 THEN 'words' END) AS found_by
@@ -203,10 +204,10 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
         UNION (SELECT memory_id FROM worded WHERE words > 0 {_sign_condition(mode, "worded")}
                ORDER BY words DESC, memory_id DESC LIMIT {reach})
         UNION SELECT named.id FROM unnest(%(named)s::uuid[]) AS named(id) WHERE {in_scope(scope, "named.id")}) AS c
-  LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id)
+  LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id) CROSS JOIN LATERAL {of_it}
 ){"" if mode == "text" else beside}{gone}, members AS MATERIALIZED (
   SELECT * FROM seeds {"" if mode == "text" else "UNION ALL SELECT * FROM beside"} {and_gone}
-) {_known_of_each(model)}"""
+) {KNOWN_OF_EACH.format(period=by_period())}"""
 
 
 def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
@@ -220,10 +221,11 @@ def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[s
     if mode == "semantic":
         words = "(SELECT 0::double precision AS words, 0::bigint AS matched)"
     gone = f""", gone AS MATERIALIZED (
-  SELECT h.id AS memory_id, {similarity_of(model, "h.id")} AS similarity, w.words, coalesce(w.matched, 0) AS matched
+  SELECT h.id AS memory_id, of_it.similarity, of_it.parts, w.words, coalesce(w.matched, 0) AS matched
   FROM (SELECT id FROM (SELECT m.id FROM memories m {scope.activation}
                         WHERE m.namespace_id = %(namespace_id)s AND {scope.hidden} OFFSET 0) AS m
-        ORDER BY id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h CROSS JOIN LATERAL {words} AS w
+        ORDER BY id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h
+  CROSS JOIN LATERAL {words} AS w CROSS JOIN LATERAL {vectors_of(model, "h.id")} AS of_it
 )"""
     nearest = f"""(SELECT * FROM gone WHERE similarity IS NOT NULL AND {str(mode != "text").lower()}
     ORDER BY similarity DESC, memory_id LIMIT %(limit)s)"""
@@ -250,26 +252,18 @@ BESIDE: Final = f""", turns AS MATERIALIZED (
       AND n.session_sequence BETWEEN turns.session_sequence - {NEAR_BY} AND turns.session_sequence + {NEAR_BY} OFFSET 0) AS n
   WHERE {{allowed}} AND n.memory_id NOT IN (SELECT memory_id FROM seeds)
 ), beside AS MATERIALIZED (
-  SELECT c.memory_id, {{similarity}} AS similarity, coalesce(worded.words, 0) + {{common}} AS words, coalesce(worded.matched, 0) AS matched,
-    'conversation' AS found_by
-  FROM around c LEFT JOIN worded USING (memory_id)
+  SELECT c.memory_id, of_it.similarity, of_it.parts, coalesce(worded.words, 0) + {{common}} AS words,
+    coalesce(worded.matched, 0) AS matched, 'conversation' AS found_by
+  FROM around c LEFT JOIN worded USING (memory_id) CROSS JOIN LATERAL {{of_it}}
 )"""
 
 
-def _known_of_each(model: VectorIndex | None) -> str:
-    """Return what reads each member's features; uses memories_pkey, memory_activation_pkey, memory_vectors_pkey."""
-    parts = (
-        "1"
-        if model is None
-        else f"""(SELECT count(*) FROM memory_vectors v
-      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = c.memory_id AND v.model_id = {model.id})"""
-    )
-    moment = "coalesce(m.occurred_at, m.last_confirmed_at, m.created_at)"
-    return f"""
-SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, {parts} AS parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
+# What reads each member's features; uses memories_pkey and memory_activation_pkey.
+KNOWN_OF_EACH: Final = """
+SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, c.parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
 FROM members c
-CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {by_period()} AS period,
-    (date_part('epoch', now()) - date_part('epoch', {moment})) / 86400 AS age_days
+CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {period} AS period,
+    (date_part('epoch', now()) - date_part('epoch', coalesce(m.occurred_at, m.last_confirmed_at, m.created_at))) / 86400 AS age_days
   FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
 CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
   WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a"""
@@ -337,9 +331,11 @@ def adds_only(counts: list[int], weights: list[float]) -> list[bool]:
 NO_VECTORS: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS similarity WHERE false"
 
 
-def similarity_of(model: VectorIndex | None, memory_id: str) -> str:
-    """Return the similarity of one memory by its key; nothing without a model. Uses memory_vectors_pkey."""
+def vectors_of(model: VectorIndex | None, memory_id: str) -> str:
+    """Return the similarity of one memory by its best part, and its number of parts; without a model it has one, and no
+    similarity. Uses memory_vectors_pkey.
+    """
     if model is None:
-        return "NULL::double precision"
-    return f"""(SELECT 1 - min(v.embedding <=> %(vector)b::halfvec) FROM memory_vectors v
+        return "(SELECT NULL::double precision AS similarity, 1 AS parts)"
+    return f"""(SELECT 1 - min(v.embedding <=> %(vector)b::halfvec) AS similarity, count(*) AS parts FROM memory_vectors v
       WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = {memory_id} AND v.model_id = {model.id})"""

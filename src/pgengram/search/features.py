@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -20,7 +20,6 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import UUID
 
 from pgengram.search.vector_index import centred
-from pgengram.store.connection.database import Row
 from pgengram.text.derived import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN
 
 if TYPE_CHECKING:
@@ -48,8 +47,8 @@ class Candidates:
     a number for each session, -1 for none; voice: who speaks or may speak; size: bytes of its text.
     """
 
-    rows: list[Row]
-    ids: list[UUID]
+    ids: Sequence[UUID]
+    found_by: Sequence[str]
     similarity: Numbers
     meaning: Numbers
     parts: Numbers
@@ -57,37 +56,43 @@ class Candidates:
     matched: NDArray[np.int64]
     session: NDArray[np.int64]
     sequence: NDArray[np.int64]
-    voices: list[str | None]
+    voices: Sequence[str | None]
     turn_features: NDArray[np.int64]
     size: NDArray[np.int64]
+    period: Numbers
+    relevance: Numbers
+    age_days: Numbers
 
     @classmethod
-    def of(cls, rows: list[Row], mean_cosine: float) -> Candidates:
-        """Return rows of the statement of `candidates` as columns.
+    def of(cls, read: Mapping[str, Sequence[Any]], mean_cosine: float) -> Candidates:
+        """Return what the statement of `candidates` read.
 
         Args:
-            rows: of the statement.
+            read: its columns.
             mean_cosine: of two memories.
         """
         import numpy as np
 
         def column(name: str, kind: type = float) -> Any:
-            return np.array([row[name] for row in rows], dtype=kind)
+            return np.array(read[name], dtype=kind)
 
         sessions: dict[str | None, int] = {None: -1}
         return cls(
-            rows,
-            [row["id"] for row in rows],
+            read["id"],
+            read["found_by"],
             column("similarity"),
             np.asarray(centred(column("similarity"), mean_cosine)),
             column("parts"),
             column("words"),
             column("matched", int),
-            np.array([sessions.setdefault(row["session_id"], len(sessions)) for row in rows], dtype=int),
-            np.array([row["session_sequence"] or 0 for row in rows], dtype=int),
-            [row["speaker_key"] for row in rows],
+            np.array([sessions.setdefault(one, len(sessions)) for one in read["session_id"]], dtype=int),
+            np.array([one or 0 for one in read["session_sequence"]], dtype=int),
+            read["speaker_key"],
             column("turn_features", int),
             column("size", int),
+            column("period"),
+            column("relevance"),
+            column("age_days"),
         )
 
     def turns(self) -> NDArray[np.intp]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
+from itertools import compress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from uuid import UUID
 
@@ -26,10 +27,13 @@ from pgengram.search.results.hits import HIT_COLUMNS, Hit, Hits, How, Match, hit
 from pgengram.search.several import Ranking, judged
 from pgengram.search.times.dates import date_pattern
 from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
-from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.database import Transaction
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
+
+    import numpy as np
+    from numpy.typing import NDArray
 
     from pgengram.search.features import Numbers
 
@@ -53,13 +57,12 @@ FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND m.
 """
 
 
-def scored(columns: dict[str, Numbers], rows: list[Row]) -> Numbers:
+def scored(columns: dict[str, Numbers], found: Candidates) -> Numbers:
     """Return the score of each candidate: the weighted sum of its features, and of what no data set tells."""
     import numpy as np
 
-    periods, relevance, days = (np.array([row[name] for row in rows]) for name in ("period", "relevance", "age_days"))
-    recency = 0.5 ** (np.maximum(days, 0) / RECENCY_HALF_LIFE_DAYS)
-    usual = WEIGHT_PERIOD * periods + WEIGHT_RELEVANCE * relevance + WEIGHT_RECENCY * recency
+    recency = 0.5 ** (np.maximum(found.age_days, 0) / RECENCY_HALF_LIFE_DAYS)
+    usual = WEIGHT_PERIOD * found.period + WEIGHT_RELEVANCE * found.relevance + WEIGHT_RECENCY * recency
     return np.asarray(usual + sum(weight * columns[name] for name, weight in weights("ranking").items()))
 
 
@@ -128,15 +131,15 @@ async def ranking_of(
     reach = CANDIDATES * math.ceil((question.limit + offset) / CANDIDATES)
     await set_for_index(tx, scope)
     given = statement_parameters(asked, embedded)
-    rows = await tx.rows(
+    read = await tx.columns(
         statement(scope, model, question.mode, candidates if question.mode == "auto" else reach), given
     )
-    vectors = rows[0]["vectors"] if rows else 0
+    vectors = next(iter(read["vectors"]), 0)
     if model is not None and scope.way == "either" and not scope.narrowed:
         model.note(tx.namespace_id, vectors)
     mean_cosine = UNRELATED if model is None else await model.mean_cosine(tx)
     ordered, first, last = _stretch(asked, offset)
-    best, hidden = _ranked(asked, rows, given, mean_cosine, last)
+    best, hidden = _ranked(asked, read, given, mean_cosine, last)
     found, hidden_hits = await _whole(tx, best.matches[first:last], hidden.matches)
     if ordered and model is not None and not asked.ids:
         found = await what_holds.current_first(tx, found, model, asked)
@@ -154,13 +157,15 @@ class _Ranked(NamedTuple):
 
 
 def _ranked(
-    asked: Asked, rows: list[Row], given: dict[str, Any], mean_cosine: float, last: int
+    asked: Asked, read: Mapping[str, Sequence[Any]], given: dict[str, Any], mean_cosine: float, last: int
 ) -> tuple[_Ranked, _Ranked]:
     """Rank the candidates, of which the best `last` are told, and the hidden memories as if they were some."""
-    found, hidden = (
-        Candidates.of([row for row in rows if (row["found_by"] == HIDDEN) == is_hidden], mean_cosine)
-        for is_hidden in (False, True)
+    is_hidden = [how == HIDDEN for how in read["found_by"]]
+    apart = (
+        {name: [*compress(column, counted)] for name, column in read.items()}
+        for counted in ([not hidden for hidden in is_hidden], is_hidden)
     )
+    found, hidden = (Candidates.of(part, mean_cosine) for part in apart)
     terms = Terms(asked.weights, given["bits"], given["names"], asked.full)
     most = best_words((found, hidden), terms)
     limit = asked.parsed.question.limit
@@ -170,21 +175,21 @@ def _ranked(
 def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float, last: int) -> _Ranked:
     import numpy as np
 
-    if not found.rows:
+    if not found.ids:
         return _Ranked([], Field(), np.empty(0))
     question = asked.parsed.question
     columns = features(found, terms, {*asked.speakers}, most, asks_when=asked.parsed.wants_time)
     if np.isnan(found.similarity).all():  # without vectors words stand for meaning, too
         columns["meaning"] = columns["words"]
     alone = {"semantic": columns["meaning"], "text": columns["words"]}
-    fit = alone[question.mode] if question.mode in alone else scored(columns, found.rows)
+    fit = alone[question.mode] if question.mode in alone else scored(columns, found)
     is_named = np.array([id_ in asked.ids for id_ in found.ids])
     fit = np.where(is_named, fit.max() + 1, fit)
     least = -2.0 if question.min_similarity is None else question.min_similarity
     allowed = is_named | (np.nan_to_num(found.similarity, nan=-2.0) >= least)
     why = {"near_by": columns["shown_near_by"], "heard": columns["shown_heard"], "voice": columns["speaker"],
-           "period": np.array([row["period"] for row in found.rows])}  # fmt: skip
-    order = sorted(np.flatnonzero(allowed), key=lambda place: (fit[place], found.ids[place]), reverse=True)
+           "period": found.period}  # fmt: skip
+    order = _best_first(fit, allowed, found.ids, last)
     matches = [
         (
             found.ids[place],
@@ -192,20 +197,31 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float,
                 fit=float(fit[place]),
                 similarity=None if np.isnan(found.similarity[place]) else float(found.similarity[place]),
                 words=float(columns["words"][place]),
-                found_by=found.rows[place]["found_by"],
+                found_by=found.found_by[place],
                 why={name: float(column[place]) for name, column in why.items() if column[place]},
                 standalone=float(columns["base"][place]),
                 is_named=bool(is_named[place]),
                 is_of_long_talk=bool(columns["is_long"][place]),
             ),
         )
-        for place in order[:last]
+        for place in order
     ]
     best = float(fit.max())
     by_meaning = bool((allowed & ~np.isnan(found.similarity)).any())
     sharpness = weights("sharpness")[way_of(asked, by_meaning=by_meaning)]
     nearest = np.sort(found.meaning[~np.isnan(found.meaning)])[::-1][:CANDIDATES]
     return _Ranked(matches, Field(best, float(np.exp(sharpness * (fit - best)).sum()), lead(nearest)), nearest)
+
+
+def _best_first(fit: Numbers, allowed: NDArray[np.bool_], ids: Sequence[UUID], count: int) -> list[int]:
+    """Return the places of the best `count` that are allowed; of equal ones the newest first."""
+    import numpy as np
+
+    places = np.flatnonzero(allowed)
+    if len(places) > count:
+        least = np.partition(fit[places], len(places) - count)[len(places) - count]
+        places = places[fit[places] >= least]
+    return sorted(map(int, places), key=lambda place: (fit[place], ids[place]), reverse=True)[:count]
 
 
 async def _whole(tx: Transaction, *parts: Sequence[tuple[UUID, Match]]) -> list[list[Hit]]:

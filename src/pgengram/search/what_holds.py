@@ -92,9 +92,9 @@ async def _cosines(tx: Transaction, parts: Sequence[Sequence[Hit]], model: Vecto
 def _successions(hits: Sequence[Hit]) -> Iterator[tuple[Hit, Hit]]:
     """Yield each newer hit with an older one that it may succeed."""
     for newer, older in permutations((hit for hit in hits if hit.status == "active"), 2):
-        told_now = newer.statement.type != "episodic" and may_have_changed(newer.statement, older.statement)
-        same_thing = newer.statement.scope[1:] == older.statement.scope[1:]  # whose it is need not be said
-        if told_now and same_thing and comparable(newer.statement, older.statement):
+        if newer.statement.type == "episodic" or newer.statement.scope[1:] != older.statement.scope[1:]:
+            continue  # whose it is need not be said
+        if comparable(newer.statement, older.statement) and may_have_changed(newer.statement, older.statement):
             yield newer, older
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from functools import lru_cache, partial
@@ -14,6 +14,7 @@ from typing import Any, Final
 import psycopg
 from anyio.lowlevel import checkpoint_if_cancelled
 from psycopg import sql
+from psycopg.rows import AsyncRowFactory, dict_row, tuple_row
 from psycopg_pool import PoolTimeout
 
 from pgengram.errors import DatabaseFailed, InvalidInput, NoSuchSpace, NotReady, WritesRefused
@@ -67,6 +68,13 @@ class Transaction:
         cursor = await self._execute(statement, parameters)
         return await cursor.fetchall() if cursor.pgresult and cursor.pgresult.nfields else []
 
+    async def columns(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> dict[str, Sequence[Any]]:
+        """Run `statement` and return each of its columns by its name, a value for each row."""
+        cursor = await self._execute(statement, parameters, tuple_row)
+        names = [column.name for column in cursor.description or ()]
+        rows = await cursor.fetchall()
+        return dict(zip(names, zip(*rows, strict=True), strict=True)) if rows else dict.fromkeys(names, ())
+
     async def row(self, statement: Query, parameters: Mapping[str, Any] | None = None) -> Row | None:
         """Run `statement` and return its first row, or None."""
         cursor = await self._execute(statement, parameters)
@@ -86,12 +94,14 @@ class Transaction:
             timeout_ms = begin.STATEMENT_TIMEOUT_MS + begin.EACH_TIMEOUT_MS * memories
             await self.set_local({"statement_timeout": str(timeout_ms)})
 
-    async def _execute(self, statement: Query, parameters: Mapping[str, Any] | None) -> psycopg.AsyncCursor[Row]:
+    async def _execute(
+        self, statement: Query, parameters: Mapping[str, Any] | None, rows_as: AsyncRowFactory[Any] = dict_row
+    ) -> psycopg.AsyncCursor[Any]:
         values = {"namespace_id": self.namespace_id, **(parameters or {})}
         if not isinstance(statement, str):
             return await self.connection.execute(statement, values, binary=True)
         text, names = numbered(statement)
-        cursor = psycopg.AsyncRawCursor(self.connection)
+        cursor = psycopg.AsyncRawCursor(self.connection, row_factory=rows_as)
         cursor.format = psycopg.pq.Format.BINARY
         return await cursor.execute(text, [values[name] for name in names])
 

@@ -43,13 +43,18 @@ class Phrases:
 
     def found(self, said: Sequence[str]) -> Iterator[tuple[str, ...]]:
         """Yield the phrases in a text's words, of those that overlap the first and longest."""
-        place = 0
+        place = 0 if self.may_begin_in(said) else len(said)
         while place < len(said):
             if (end := self.end(said, place)) > place:
                 yield tuple(said[place:end])
             place = max(end, place + 1)
-        unspaced = " ".join(word for word in said if is_unspaced(word)) if self._within else ""
-        yield from (phrase for phrase in self._within if unspaced and " ".join(phrase) in unspaced)
+        if self._within and not all(map(str.isascii, said)):
+            unspaced = " ".join(word for word in said if is_unspaced(word))
+            yield from (phrase for phrase in self._within if " ".join(phrase) in unspaced)
+
+    def may_begin_in(self, said: Sequence[str]) -> bool:
+        """Whether one of a text's words begins a phrase, which is quickly seen."""
+        return not self._by_first.keys().isdisjoint(said)
 
     def are_all(self, said: Sequence[str]) -> bool:
         """Whether a text's words are nothing but these phrases."""
@@ -112,7 +117,8 @@ def _folded(found: Iterable[str]) -> frozenset[str]:
 def announces_change(text: str) -> bool:
     """Whether a word of `text` says that something is otherwise than before: "now", "no longer", "since March"."""
     said, since = _lower_words(text), _exact_phrases("from_when")
-    ends = (end for place in range(len(said)) if (end := since.end(said, place)) > place)
+    places = range(len(said)) if since.may_begin_in(said) else ()
+    ends = (end for place in places if (end := since.end(said, place)) > place)
     from_when = any(_names_a_time(said[end : end + 2]) for end in ends)
     return from_when or next(_exact_phrases("changes").found(said), None) is not None
 
