@@ -181,11 +181,11 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
   {by_meaning(model, scope, reach)}
 ){gone}, members AS MATERIALIZED (
   SELECT c.memory_id, of_it.similarity, of_it.parts, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by
-  FROM near AS c CROSS JOIN LATERAL {vectors_of(model, "c.memory_id")} AS of_it {and_gone}
+  FROM near AS c CROSS JOIN LATERAL {similarity_and_parts(model, "c.memory_id")} AS of_it {and_gone}
 ) {KNOWN_OF_EACH.format(period=by_period())}"""
     left_out = words_of("c.memory_id", "NOT asked.rare OR asked.adds AND worded.memory_id IS NULL")
     common = f"CASE WHEN %(some_common)s OR %(some_add)s AND worded.memory_id IS NULL THEN {left_out} ELSE 0 END"
-    of_it = f"{vectors_of(model, 'c.memory_id')} AS of_it"
+    of_it = f"{similarity_and_parts(model, 'c.memory_id')} AS of_it"
     beside = BESIDE.format(allowed=in_scope(scope, "n.memory_id"), of_it=of_it, common=common)
     return f"""
 WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
@@ -225,7 +225,7 @@ def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[s
   FROM (SELECT id FROM (SELECT m.id FROM memories m {scope.activation}
                         WHERE m.namespace_id = %(namespace_id)s AND {scope.hidden} OFFSET 0) AS m
         ORDER BY id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h
-  CROSS JOIN LATERAL {words} AS w CROSS JOIN LATERAL {vectors_of(model, "h.id")} AS of_it
+  CROSS JOIN LATERAL {words} AS w CROSS JOIN LATERAL {similarity_and_parts(model, "h.id")} AS of_it
 )"""
     nearest = f"""(SELECT * FROM gone WHERE similarity IS NOT NULL AND {str(mode != "text").lower()}
     ORDER BY similarity DESC, memory_id LIMIT %(limit)s)"""
@@ -331,7 +331,7 @@ def adds_only(counts: list[int], weights: list[float]) -> list[bool]:
 NO_VECTORS: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS similarity WHERE false"
 
 
-def vectors_of(model: VectorIndex | None, memory_id: str) -> str:
+def similarity_and_parts(model: VectorIndex | None, memory_id: str) -> str:
     """Return the similarity of one memory by its best part, and its number of parts; without a model it has one, and no
     similarity. Uses memory_vectors_pkey.
     """

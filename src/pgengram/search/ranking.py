@@ -189,7 +189,7 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float,
     allowed = is_named | (np.nan_to_num(found.similarity, nan=-2.0) >= least)
     why = {"near_by": columns["shown_near_by"], "heard": columns["shown_heard"], "voice": columns["speaker"],
            "period": found.period}  # fmt: skip
-    order = _best_first(fit, allowed, found.ids, last)
+    order = _best_places(fit, allowed, found.ids, last)
     matches = [
         (
             found.ids[place],
@@ -213,7 +213,7 @@ def _ranked_together(asked: Asked, found: Candidates, terms: Terms, most: float,
     return _Ranked(matches, Field(best, float(np.exp(sharpness * (fit - best)).sum()), lead(nearest)), nearest)
 
 
-def _best_first(fit: Numbers, allowed: NDArray[np.bool_], ids: Sequence[UUID], count: int) -> list[int]:
+def _best_places(fit: Numbers, allowed: NDArray[np.bool_], ids: Sequence[UUID], count: int) -> list[int]:
     """Return the places of the best `count` that are allowed; of equal ones the newest first."""
     import numpy as np
 

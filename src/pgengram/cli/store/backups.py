@@ -178,8 +178,8 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, copy: P
         )
     if restored.access.unknown:
         text += (
-            f"\nThe backup lets in {restored.access.unknown:,} tokens, connections and passkeys that were unknown here. If one"
-            " was ended since, end it again: pgengram connection revoke --all, pgengram token revoke"
+            f"\nThe backup lets in {restored.access.unknown:,} tokens, connections and passkeys that were unknown here."
+            " If one was ended since, end it again: pgengram connection revoke --all, pgengram token revoke"
         )
     if restored.left_out:
         text += f"\nLeft out, as it is not pgengram's: {', '.join(restored.left_out)}."

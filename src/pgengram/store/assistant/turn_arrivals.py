@@ -5,8 +5,8 @@ that it was taken back. A turn is known by a key that its source gives it (`sour
 event told has no key until the client's own file names it.
 
 A turn that is stored has an id, which it keeps whatever becomes known of it, and which nothing else ever gets: made
-from its key and text, so that machines that take in the same file agree, or at random where it has no key, or one with that
-id was removed before.
+from its key and text, so that machines that take in the same file agree, or at random where it has no key, or one with
+that id was removed before.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ FIND_TEXT: Final = """
 SELECT text, project FROM conversation_turns WHERE namespace_id = %(namespace_id)s AND client = %(client)s
   AND conversation = %(conversation)s AND id = %(id)s
 """
-# Of what histories of prompts tell: what is kept already, or is of a conversation of which a file of its own or an event
-# tells. Uses conversation_turns_pkey and hidden_turns_pkey.
+# Of what histories of prompts tell: what is kept already, or is of a conversation of which a file of its own or an
+# event tells. Uses conversation_turns_pkey and hidden_turns_pkey.
 FIND_PROMPTS: Final = f"""
 SELECT s.place FROM jsonb_to_recordset(%(turns)s)
   AS s(place integer, client text, conversation text, role text, digest text, time timestamptz)
@@ -300,18 +300,18 @@ async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tup
     """Return the places of turns that say what one without a key says, each with the number and id of that one, the
     likeliest first; the texts are as they are kept.
     """
-    rows = [_asked(place, *one) for place, one in said]
+    rows = [_prompt_asked(place, *one) for place, one in said]
     found = await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)}) if rows else []
     return [(row["place"], row["number"], row["id"]) for row in found]
 
 
 async def known_prompts(tx: Transaction, said: Sequence[tuple[int, Said]]) -> set[int]:
     """Return the places of turns of which a history of prompts tells nothing new."""
-    rows = [_asked(place, *one) for place, one in said]
+    rows = [_prompt_asked(place, *one) for place, one in said]
     return {row["place"] for row in await tx.rows(FIND_PROMPTS, {"turns": Jsonb(rows)})}
 
 
-def _asked(place: int, one: Conversation, turn: Turn) -> dict[str, Any]:
+def _prompt_asked(place: int, one: Conversation, turn: Turn) -> dict[str, Any]:
     return {**one.key, "place": place, "number": turn.number, "role": turn.role, "time": turn.time.isoformat(),
             "digest": text_digest(turn.text)}  # fmt: skip
 

@@ -70,7 +70,7 @@ class Renewed:
     unknown: int = 0
 
 
-def read(connection: psycopg.Connection[Any]) -> Access:
+def read_access(connection: psycopg.Connection[Any]) -> Access:
     """Return whom a store lets in, and whom no longer."""
     found = {}
     for table in ENDED:

@@ -78,8 +78,8 @@ def restore_backup(
 
     A new database gets the tables of the backup's version from our own migrations and the rows from the file, whose
     statements are never run. It is compared with the manifest row by row, and migrated. What the former database knows
-    to have been erased since is erased there too, and whom it shut out stays out. Then `keep` is called with the URL of the former one, the two change
-    their names in one transaction, and only then is the former one removed.
+    to have been erased since is erased there too, and whom it shut out stays out. Then `keep` is called with the URL of
+    the former one, the two change their names in one transaction, and only then is the former one removed.
 
     Raises:
         InvalidInput: the file is damaged or no backup.
@@ -190,7 +190,7 @@ class _Replacement:
             if place.version(connection, place.look(connection)) is None:
                 return deletion.Gone(), Access()
             backup.sight(connection)
-            return deletion.erased_in_store(connection), access.read(connection)
+            return deletion.erased_in_store(connection), access.read_access(connection)
 
     def _create(self, fresh: str, name: str) -> None:
         """Make an empty database like the former one: its locale, schemas, and where pgvector is."""
