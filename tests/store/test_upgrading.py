@@ -39,11 +39,16 @@ async def test_a_store_is_brought_up_to_date_with_all_its_rows(blank: Database, 
 
 
 @pytest.mark.parametrize("version_table", ["pgengram_version", "alembic_version"])
+@pytest.mark.parametrize(
+    "as_it_was",
+    ["ALTER TABLE memories RENAME speaker_key TO voice", "ALTER TABLE conversation_turns DROP id"],
+    ids=["voice", "turns"],
+)
 def test_a_store_from_before_the_first_release_is_refused_with_the_way_to_bring_it(
-    blank: Database, version_table: str
+    blank: Database, version_table: str, as_it_was: str
 ) -> None:
     migrate.make_new(blank.url)
-    blank.as_login("ALTER TABLE memories RENAME speaker_key TO voice")
+    blank.as_login(as_it_was)
     if version_table == "alembic_version":
         blank.as_login("ALTER TABLE pgengram_version RENAME TO alembic_version")
     before = counts(blank)

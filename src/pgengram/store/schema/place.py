@@ -16,8 +16,8 @@ from pgengram.store.connection.reachability import parsed
 from pgengram.store.connection.server import APP_ROLE, PGVECTOR
 from pgengram.store.schema.rights import HOLDS, VERSION_TABLE
 
-# Uses pg_class_relname_nsp_index. Every build before the first release had the column memories.voice, and no other
-# program's table of that name has both columns.
+# Uses pg_class_relname_nsp_index. Builds before the first release had the column memories.voice, the last of them turns
+# without an id, and no other program has tables of these names and columns.
 LOOK: Final = f"""
 SELECT current_database() AS database, current_user::text AS login, current_schema()::text AS first,
   current_schemas(false)::text[] AS visible, current_setting('search_path') LIKE '%"$user"%' AS by_login,
@@ -26,15 +26,19 @@ SELECT current_database() AS database, current_user::text AS login, current_sche
   has_schema_privilege(current_schema(), 'CREATE') AS may_create,
   (SELECT n.nspname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
    WHERE c.oid = to_regclass('{VERSION_TABLE}'))::text AS schema,
-  2 = (SELECT count(*) FROM pg_attribute WHERE attrelid = to_regclass('memories') AND attname IN ('content_hash', 'voice'))
-    AS unreleased,
+  EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('memories') AND attname = 'content_hash') AND (
+    EXISTS (SELECT FROM pg_attribute WHERE attrelid = to_regclass('memories') AND attname = 'voice')
+    OR coalesce('source_key' = ANY (turns.columns) AND NOT 'id' = ANY (turns.columns), false)
+  ) AS unreleased,
   e.extversion AS vector, (SELECT nspname FROM pg_namespace WHERE oid = e.extnamespace)::text AS vector_schema,
   coalesce(has_schema_privilege(e.extnamespace, 'USAGE'), true) AS may_use_vector,
   (SELECT default_version FROM pg_available_extensions WHERE name = 'vector') AS vector_to_have,
   (SELECT rolsuper FROM pg_roles WHERE rolname = current_user) OR has_database_privilege(current_database(), 'CREATE')
     AND coalesce((SELECT bool_or(v.trusted) FROM pg_available_extension_versions v WHERE v.name = 'vector'), false)
     AS may_make_vector
-FROM (SELECT) AS one LEFT JOIN pg_extension e ON e.extname = 'vector'
+FROM (SELECT array_agg(attname::text) AS columns FROM pg_attribute
+      WHERE attrelid = to_regclass('conversation_turns') AND NOT attisdropped) AS turns
+  LEFT JOIN pg_extension e ON e.extname = 'vector'
 """
 TAKEN: Final = """
 SELECT relname FROM pg_class WHERE relnamespace = quote_ident(current_schema())::regnamespace AND relname = ANY (%s) AND relkind <> 'I'
