@@ -126,10 +126,10 @@ def recorded() -> Iterator[list[tuple[str, Mapping[str, Any]]]]:
     sent: list[tuple[str, Mapping[str, Any]]] = []
     run = Transaction._execute
 
-    async def kept(self: Transaction, statement: Any, parameters: Mapping[str, Any] | None) -> Any:
+    async def kept(self: Transaction, statement: Any, parameters: Mapping[str, Any] | None, *rows_as: Any) -> Any:
         text = statement.as_string() if isinstance(statement, sql.Composable) else statement
         sent.append((text, parameters or {}))
-        return await run(self, statement, parameters)
+        return await run(self, statement, parameters, *rows_as)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Transaction, "_execute", kept)
@@ -142,12 +142,12 @@ def explained() -> Iterator[list[tuple[str, list[int], str]]]:
     plans: list[tuple[str, list[int], str]] = []
     run = Transaction._execute
 
-    async def looked_at(self: Transaction, statement: Any, parameters: Mapping[str, Any] | None) -> Any:
+    async def looked_at(self: Transaction, statement: Any, parameters: Mapping[str, Any] | None, *rows_as: Any) -> Any:
         text = statement.as_string() if isinstance(statement, sql.Composable) else statement
         if text.split()[0].upper() in ("SELECT", "WITH", "INSERT", "UPDATE", "DELETE"):
             plan = await _plan(self, text, parameters)
             plans.append((text, [int(line.split(":")[1]) for line in plan.splitlines() if "Task Count:" in line], plan))
-        return await run(self, statement, parameters)
+        return await run(self, statement, parameters, *rows_as)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Transaction, "_execute", looked_at)

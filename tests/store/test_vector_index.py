@@ -135,15 +135,13 @@ async def test_a_search_uses_the_index_and_says_so(above: Filled) -> None:
 
 async def test_the_plan_of_a_search_shows_the_index(above: Filled, monkeypatch: pytest.MonkeyPatch) -> None:
     plans: list[str] = []
-    run = Transaction.rows
+    run = Transaction.columns
 
     async def explained(tx: Transaction, statement: Any, parameters: Any = None) -> Any:
-        if "<=>" in str(statement):
-            plan = await run(tx, f"EXPLAIN {statement}", parameters)
-            plans.append("\n".join(str(*line.values()) for line in plan))
+        plans.append("\n".join(str(*line.values()) for line in await tx.rows(f"EXPLAIN {statement}", parameters)))
         return await run(tx, statement, parameters)
 
-    monkeypatch.setattr(Transaction, "rows", explained)
+    monkeypatch.setattr(Transaction, "columns", explained)
     manager = MemoryManager(Settings(database_url=above.db.url))
     question = Question(embedding=[float(x) for x in above.vectors[0]])
 
