@@ -70,11 +70,11 @@ hypothesis.settings.load_profile(USUAL)
 
 
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
-    """Take three workers for each processor, as most tests wait for others; none for one file alone."""
+    """Take two workers more than there are processors, as half of the tests wait for others; none for one file alone."""
     files = {argument.partition("::")[0] for argument in config.args}
     if len(files) == 1 and os.path.isfile(files.pop()):
         return 0
-    return min(3 * (os.cpu_count() or 1), MOST_WORKERS)
+    return min((os.cpu_count() or 1) + 2, MOST_WORKERS)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
