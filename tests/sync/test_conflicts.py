@@ -40,15 +40,22 @@ async def test_different_fields_of_one_memory_are_both_taken(both: Both) -> None
     assert await disputes(laptop) == []
 
 
-@pytest.mark.parametrize("first", [0, 1])
-async def test_of_two_texts_written_at_once_the_later_is_shown_and_the_other_is_in_review(
-    both: Both, first: int
-) -> None:
+async def edited_by_both(both: Both) -> str:
+    """Return the id of a memory of which each machine has a text of its own, the desktop's the later one."""
     laptop, desktop = both
     id_ = await laptop.adds("The mill opens at 9.")
     await all_have_all(both)
     await laptop.edits(id_, content="The mill opens at 8.")
     await desktop.edits(id_, content="The mill opens at 10.")
+    return id_
+
+
+@pytest.mark.parametrize("first", [0, 1])
+async def test_of_two_texts_written_at_once_the_later_is_shown_and_the_other_is_in_review(
+    both: Both, first: int
+) -> None:
+    laptop, desktop = both
+    id_ = await edited_by_both(both)
     await both[first].syncs()
     await both[1 - first].syncs()
     await all_have_all(both)
@@ -67,10 +74,7 @@ async def test_the_text_that_is_not_shown_stays_in_review_whoever_read_first_and
     both: Both,
 ) -> None:
     laptop, desktop = both
-    id_ = await laptop.adds("The mill opens at 9.")
-    await all_have_all(both)
-    await laptop.edits(id_, content="The mill opens at 8.")
-    await desktop.edits(id_, content="The mill opens at 10.")
+    id_ = await edited_by_both(both)
     await laptop.syncs()
     carry(both)
     await desktop.syncs()  # reads the other's text before it writes its own
@@ -84,10 +88,7 @@ async def test_the_text_that_is_not_shown_stays_in_review_whoever_read_first_and
 
 async def test_a_confirmation_chooses_what_is_shown_on_all_machines(both: Both) -> None:
     laptop, desktop = both
-    id_ = await laptop.adds("The mill opens at 9.")
-    await all_have_all(both)
-    await laptop.edits(id_, content="The mill opens at 8.")
-    await desktop.edits(id_, content="The mill opens at 10.")
+    id_ = await edited_by_both(both)
     await all_have_all(both)
     await laptop.edits(id_, confirm=True)
     await all_have_all(both)

@@ -181,11 +181,11 @@ def statement(scope: Scope, model: VectorIndex | None, mode: Mode = "auto", reac
   {by_meaning(model, scope, reach)}
 ){gone}, members AS MATERIALIZED (
   SELECT c.memory_id, of_it.similarity, of_it.parts, 0::double precision AS words, 0::bigint AS matched, 'meaning' AS found_by
-  FROM near AS c CROSS JOIN LATERAL {similarity_and_parts(model, "c.memory_id")} AS of_it {and_gone}
-) {KNOWN_OF_EACH.format(period=by_period())}"""
+  FROM near AS c CROSS JOIN LATERAL {its_vectors(model, "c.memory_id")} {and_gone}
+) {KNOWN_OF_EACH}"""
     left_out = words_of("c.memory_id", "NOT asked.rare OR asked.adds AND worded.memory_id IS NULL")
     common = f"CASE WHEN %(some_common)s OR %(some_add)s AND worded.memory_id IS NULL THEN {left_out} ELSE 0 END"
-    of_it = f"{similarity_and_parts(model, 'c.memory_id')} AS of_it"
+    of_it = its_vectors(model, "c.memory_id")
     beside = BESIDE.format(allowed=in_scope(scope, "n.memory_id"), of_it=of_it, common=common)
     return f"""
 WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
@@ -207,7 +207,7 @@ WITH {scope_set(scope)}, {sized(model, scope)}, asked AS MATERIALIZED (
   LEFT JOIN near USING (memory_id) LEFT JOIN worded USING (memory_id) CROSS JOIN LATERAL {of_it}
 ){"" if mode == "text" else beside}{gone}, members AS MATERIALIZED (
   SELECT * FROM seeds {"" if mode == "text" else "UNION ALL SELECT * FROM beside"} {and_gone}
-) {KNOWN_OF_EACH.format(period=by_period())}"""
+) {KNOWN_OF_EACH}"""
 
 
 def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[str, str]:
@@ -225,7 +225,7 @@ def _hidden_best(scope: Scope, model: VectorIndex | None, mode: Mode) -> tuple[s
   FROM (SELECT id FROM (SELECT m.id FROM memories m {scope.activation}
                         WHERE m.namespace_id = %(namespace_id)s AND {scope.hidden} OFFSET 0) AS m
         ORDER BY id DESC LIMIT {HIDDEN_LOOKED_AT}) AS h
-  CROSS JOIN LATERAL {words} AS w CROSS JOIN LATERAL {similarity_and_parts(model, "h.id")} AS of_it
+  CROSS JOIN LATERAL {words} AS w CROSS JOIN LATERAL {its_vectors(model, "h.id")}
 )"""
     nearest = f"""(SELECT * FROM gone WHERE similarity IS NOT NULL AND {str(mode != "text").lower()}
     ORDER BY similarity DESC, memory_id LIMIT %(limit)s)"""
@@ -258,17 +258,6 @@ BESIDE: Final = f""", turns AS MATERIALIZED (
 )"""
 
 
-# What reads each member's features; uses memories_pkey and memory_activation_pkey.
-KNOWN_OF_EACH: Final = """
-SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, c.parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
-FROM members c
-CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {period} AS period,
-    (date_part('epoch', now()) - date_part('epoch', coalesce(m.occurred_at, m.last_confirmed_at, m.created_at))) / 86400 AS age_days
-  FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
-CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
-  WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a"""
-
-
 def by_period() -> str:
     """Happened in a time that the question names, as its date or its text says; half as much where it was only stored
     then, and where the question names no year.
@@ -279,6 +268,17 @@ def by_period() -> str:
       WHEN m.occurred_at IS NULL AND {then} THEN {PERHAPS} END)
     FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[], %(fits)s::double precision[])
       AS p(start, until, written, fit), (SELECT {BY_CLOCK} AS at) AS clock), 0) END"""
+
+
+# What reads each member's features; uses memories_pkey and memory_activation_pkey.
+KNOWN_OF_EACH: Final = f"""
+SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, c.parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
+FROM members c
+CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {by_period()} AS period,
+    (date_part('epoch', now()) - date_part('epoch', coalesce(m.occurred_at, m.last_confirmed_at, m.created_at))) / 86400 AS age_days
+  FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
+CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
+  WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a"""
 
 
 # Phrases are looked for in the text itself, which nothing indexes: only in memories that hold one of their words, and
@@ -331,11 +331,11 @@ def adds_only(counts: list[int], weights: list[float]) -> list[bool]:
 NO_VECTORS: Final = "SELECT NULL::uuid AS memory_id, NULL::double precision AS similarity WHERE false"
 
 
-def similarity_and_parts(model: VectorIndex | None, memory_id: str) -> str:
-    """Return the similarity of one memory by its best part, and its number of parts; without a model it has one, and no
-    similarity. Uses memory_vectors_pkey.
+def its_vectors(model: VectorIndex | None, memory_id: str) -> str:
+    """Return what reads, as `of_it`, the similarity of a memory by its best part, and its number of parts; without a
+    model it has one, and no similarity. Uses memory_vectors_pkey.
     """
     if model is None:
-        return "(SELECT NULL::double precision AS similarity, 1 AS parts)"
+        return "(SELECT NULL::double precision AS similarity, 1 AS parts) AS of_it"
     return f"""(SELECT 1 - min(v.embedding <=> %(vector)b::halfvec) AS similarity, count(*) AS parts FROM memory_vectors v
-      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = {memory_id} AND v.model_id = {model.id})"""
+      WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = {memory_id} AND v.model_id = {model.id}) AS of_it"""

@@ -300,18 +300,18 @@ async def keyless(tx: Transaction, said: Sequence[tuple[int, Said]]) -> list[tup
     """Return the places of turns that say what one without a key says, each with the number and id of that one, the
     likeliest first; the texts are as they are kept.
     """
-    rows = [_prompt_asked(place, *one) for place, one in said]
+    rows = [_described(place, *one) for place, one in said]
     found = await tx.rows(FIND_KEYLESS, {"turns": Jsonb(rows)}) if rows else []
     return [(row["place"], row["number"], row["id"]) for row in found]
 
 
 async def known_prompts(tx: Transaction, said: Sequence[tuple[int, Said]]) -> set[int]:
     """Return the places of turns of which a history of prompts tells nothing new."""
-    rows = [_prompt_asked(place, *one) for place, one in said]
+    rows = [_described(place, *one) for place, one in said]
     return {row["place"] for row in await tx.rows(FIND_PROMPTS, {"turns": Jsonb(rows)})}
 
 
-def _prompt_asked(place: int, one: Conversation, turn: Turn) -> dict[str, Any]:
+def _described(place: int, one: Conversation, turn: Turn) -> dict[str, Any]:
     return {**one.key, "place": place, "number": turn.number, "role": turn.role, "time": turn.time.isoformat(),
             "digest": text_digest(turn.text)}  # fmt: skip
 

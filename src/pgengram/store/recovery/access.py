@@ -63,7 +63,7 @@ class Renewed:
     """What came of the access that a backup holds.
 
     ended: tokens, connections and passkeys that were ended again.
-    unknown: those that let somebody in of whom the replaced store knew nothing.
+    unknown: those that are good and that the replaced store did not have.
     """
 
     ended: int = 0
@@ -79,7 +79,7 @@ def read_access(connection: psycopg.Connection[Any]) -> Access:
 
 
 def renew(url: str, known: Access) -> Renewed:
-    """Let nobody into a restored database whom the one that it replaces had shut out.
+    """End again in a restored database what the one that it replaces had ended.
 
     Raises:
         psycopg.Error: that failed; nothing was changed.
