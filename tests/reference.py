@@ -187,19 +187,28 @@ def parameter(one: Any) -> str:
 
 
 def command_line() -> Iterator[str]:
+    found = [*commands()]
+    as_text = ", ".join(f"`{' '.join(words[1:])}`" for words, one in found if "--json" not in map(called, one.params))
     yield (
         "`pgengram` without a command serves MCP over stdin and stdout. `pgengram --version` prints the version, `--install-completion` "
         "sets up completion in your shell, and every command has `--help`.\n\n"
-        "Exit codes: 0 success, 1 failure, 2 invalid argument or setting, 130 Ctrl+C. Results go to standard output; progress, "
-        "prompts and errors go to standard error. Colours and progress bars appear in terminals only; set `NO_COLOR` to switch "
-        "colours off.\n\n"
+        f"`--json` makes every command print JSON, except {as_text}. Exit codes: 0 success, 1 failure, 2 invalid argument or setting, "
+        "130 Ctrl+C. Results go to standard output; progress, prompts and errors go to standard error. Colours and progress bars "
+        "appear in terminals only; `NO_COLOR` switches colours off.\n\n"
         f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
     )
-    common = said_often(parameter(each) for _, one in commands() for each in one.params if each.name != "help")
-    for words, one in commands():
-        yield f"## `{' '.join(words)}`"
-        yield inspect.cleandoc(one.help or "")
-        yield from listed({called(each): parameter(each) for each in one.params if each.name != "help"}, common)
+    shown = [
+        (words, one, {called(each): parameter(each) for each in one.params if each.name != "help"})
+        for words, one in found
+    ]
+    for _, _, items in shown:
+        items.pop("--json", None)
+    common = said_often(item for _, _, items in shown for item in items.values())
+    for words, one, items in shown:
+        name = " ".join(words)
+        yield f"## `{name}`"
+        yield inspect.cleandoc(one.help or "").removesuffix(f"Example: `{name}`").rstrip()
+        yield from listed(items, common)
     yield f"## {COMMON}"
     yield from listed({row: row for row in common}, ())
 
