@@ -20,7 +20,7 @@ from pgengram import library as of_programs
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
 from pgengram.cli.clients import config_edits
-from pgengram.library import results
+from pgengram.library import given, results
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
 from pgengram.service.manager import MemoryManager
@@ -74,12 +74,11 @@ def default(name: str, schema: dict[str, Any], required: list[str]) -> str:
 
 
 def effects(binding: ToolBinding) -> str:
+    """Return what a call may do, in the words that stand above the list of tools."""
     hints = binding.tool.hints
     if hints.read_only:
-        return "Changes nothing."
-    return ("May remove or replace." if hints.destructive else "Only adds.") + (
-        " Repeating it changes nothing more." if hints.idempotent else ""
-    )
+        return "*Reads.*"
+    return f"*{'Changes' if hints.destructive else 'Adds'}{', idempotent' if hints.idempotent else ''}.*"
 
 
 SPACES = "With shared spaces"
@@ -117,7 +116,10 @@ def tools() -> Iterator[str]:
     common = said_often(row for group in bound.values() for one in group for row in arguments(one).values())
     yield "Unknown arguments are refused. Lists and objects may be sent as JSON text. An argument without a type is text."
     yield f"The toolsets {', '.join(f'`{one}`' for one in TOOLSETS if one in Settings().toolset_names)} are listed by default; `PGENGRAM_TOOLSETS` names others."
-    yield f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
+    yield (
+        "*Reads*: changes nothing. *Adds*: removes and replaces nothing. *Changes*: may remove or replace. *Idempotent*: "
+        f"repeating a call changes nothing more. Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
+    )
     yield "\n".join(["| toolset | tools |", "| --- | --- |", *overview()])
     yield OF_SPACES
     home = MemoryManager(Settings(embedder="none:"))
@@ -330,15 +332,26 @@ def signature(name: str, method: Callable[..., Any]) -> str:
     return f"{'async ' if inspect.iscoroutinefunction(method) else ''}{name}{shown}"
 
 
+def as_markdown(docstring: str) -> str:
+    """Return a docstring with its arguments and errors as a list."""
+    said, *sections = re.split(r"^(?:(Args|Raises):)$", docstring, flags=re.MULTILINE)
+    items = [
+        f"- {'raises ' if section == 'Raises' else ''}{', '.join(f'`{one}`' for one in name.split(', '))}: {' '.join(about.split())}"
+        for section, rows in zip(sections[::2], sections[1::2], strict=True)
+        for name, about in re.findall(r"^    ([\w, ]+): (.*(?:\n {5,}.*)*)", rows, re.MULTILINE)
+    ]
+    return "\n\n".join(filter(None, [said.strip(), "\n".join(items)]))
+
+
 def methods(kind: type) -> Iterator[str]:
     """Yield a class with what a program calls."""
     yield f"## `{kind.__name__}`"
-    yield inspect.getdoc(kind) or ""
+    yield as_markdown(inspect.getdoc(kind) or "")
     for name, method in vars(kind).items():
         if inspect.isfunction(method) and not name.startswith("_"):
             yield f"### `{name}`"
             yield f"```python\n{signature(name, method)}\n```"
-            yield inspect.getdoc(method) or ""
+            yield as_markdown(inspect.getdoc(method) or "")
 
 
 def names(kinds: Iterable[type]) -> Iterator[str]:
@@ -349,7 +362,7 @@ def names(kinds: Iterable[type]) -> Iterator[str]:
         inherited = {name for base in bases for name in base.__annotations__}
         fields = [f"`{name}`" for name in one.__annotations__ if name not in inherited]
         yield (
-            f"`{one.__name__}`: {about} " + ", ".join([*(f"all of `{base.__name__}`" for base in bases), *fields]) + "."
+            f"`{one.__name__}`: {about} " + ", ".join([*(f"All of `{base.__name__}`" for base in bases), *fields]) + "."
         )
 
 
@@ -358,8 +371,18 @@ def library() -> Iterator[str]:
     yield from methods(of_programs.Memory)
     yield from methods(of_programs.Pgengram)
     yield "## What the keyword arguments are"
-    given = ("StoreSettings", "SettingNames", "New", "Changed", "Narrowed", "Chosen", "DetailGiven", "SourceGiven")
-    yield from names(getattr(of_programs, name) for name in given)
+    of = (
+        "StoreSettings",
+        "SettingNames",
+        "Described",
+        "DetailGiven",
+        "SourceGiven",
+        "New",
+        "Changed",
+        "Filtered",
+        "Narrowed",
+    )
+    yield from names(getattr(given, name) for name in of)
     yield "## What the answers are"
     yield "Import them from `pgengram.library.results` to annotate your own functions."
     yield from names(

@@ -7,16 +7,14 @@ async with Memory(namespace="notes") as memory:
         print(hit["score"], hit["content"])
 ```
 
-[An example that runs](../../examples/remember_and_ask.py). A front of the same manager that assistants call: the same
-checks, the same errors (`pgengram.errors`), the same answers. But arguments mean what they say: what an assistant may
-write loosely, such as an importance of 7 or an unknown kind, raises `InvalidInput` here, and a type checker refuses a
-misspelt argument or key.
+[An example that runs](../../examples/remember_and_ask.py). The checks, [errors](errors.md) (`pgengram.errors`) and
+answers are those of the [tools](tools.md). But what an assistant may write loosely, such as an importance of 7 or an
+unknown kind, raises `InvalidInput`, and a type checker refuses a misspelt argument or key.
 
 ## Many people, one program
 
-`Memory` is for one namespace. A program that keeps the memories of many opens one `Pgengram`, with one pool of
-connections and one model for all of them, and asks it for a namespace when it needs one; that costs nothing. With
-FastAPI:
+`Memory` is for one namespace. A program for many people opens one `Pgengram`, with one pool of connections and one
+model, and asks it for a namespace when it needs one; that costs nothing. With FastAPI:
 
 ```python
 @asynccontextmanager
@@ -32,8 +30,8 @@ async def search(request: Request, user: CurrentUser, question: str) -> list[Hit
 
 ## Without `async`
 
-An object belongs to the event loop of its first call, so keep one loop for all calls; in another, such as that of a
-second `asyncio.run`, a call raises `Misused`.
+An object belongs to the event loop of its first call; in another, such as that of a second `asyncio.run`, a call
+raises `Misused`. So keep one loop for all calls:
 
 ```python
 import asyncio
@@ -47,14 +45,13 @@ with asyncio.Runner(loop_factory=event_loop) as runner:
     runner.run(memory.close())
 ```
 
-A notebook has a loop that is always the same: open `memory = Memory()` in one cell, and `await memory.search("bees")`
-in any other. `event_loop` matters on Windows, where psycopg cannot use the default one.
+A notebook has one loop: open `memory = Memory()` in one cell, and `await memory.search("bees")` in any other.
+`event_loop` matters on Windows, where psycopg cannot use the default one.
 
 ## Time-outs
 
-`timeout_s` bounds every call of an object, and `memory.with_timeout(2)` those made through it; a call that takes longer
-is cancelled and raises `TimedOut`. `asyncio.timeout` works as well. `connect_timeout_s` bounds the wait for a
-connection.
+A call that takes longer than `timeout_s` of its object, or than the 2 seconds of `memory.with_timeout(2)`, is
+cancelled and raises `TimedOut`. `asyncio.timeout` works, too.
 """
 
 from __future__ import annotations

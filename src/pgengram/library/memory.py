@@ -37,8 +37,8 @@ _new_memory: Final = Reader(NewMemory, liberal=False)
 class Memory:
     """One namespace's memories. Use it as an asynchronous context manager, or call `close` at the end.
 
-    The first call starts the database; opening costs nothing. Any number of tasks of one event loop can share one
-    object. A program that serves many people opens one `Pgengram` instead, and asks it for the memories of each.
+    The first call starts the database; opening costs nothing. Any number of tasks of one event loop can share an
+    object.
 
     Args:
         settings: which store and namespace to use; by default those of the environment, as for the server.
@@ -78,11 +78,10 @@ class Memory:
         return self._of(self._engine, self.namespace, timeout_s, self.space)
 
     def in_space(self, name: str) -> Self:
-        """Return what the person of this namespace shares with others in a space:
-        `memory.in_space("Kitchen").search("oven")`.
+        """Return the memories of a shared space: `memory.in_space("Kitchen").search("oven")`.
 
-        Its calls raise `NotFound` if there is no such space or the person isn't in it, and `NotAllowed` for what their
-        role doesn't let them do. Hits and memories say who stored them (`author`).
+        Its calls raise `NotFound` if the person of this namespace isn't in it, and `NotAllowed` for what their role
+        doesn't let them do. Hits and memories say who stored them (`author`).
         """
         return self._of(self._engine, self.namespace, self._timeout_s, name)
 
@@ -96,8 +95,8 @@ class Memory:
         await self.close()
 
     async def close(self) -> None:
-        """Wait for calls under way, close the database connections and unload the model; calls after that raise
-        `Misused`. What a `Pgengram` gave is closed with that, not here.
+        """Wait for calls under way, then close the connections and unload the model; later calls raise `Misused`. What
+        a `Pgengram` gave is closed with that.
         """
         if self._owns:
             await self._engine.close()
@@ -111,7 +110,7 @@ class Memory:
 
     @checked_method
     async def add(self, content: str, **said: Unpack[g.New]) -> r.Stored:
-        """Store one memory; storing the same text again confirms it. The answer's `memory_id` is its id.
+        """Store one memory; storing the same text again confirms it.
 
         What only one type keeps, such as `steps` or `action_taken`, needs that `type`, or a `kind` of it.
 
@@ -169,7 +168,7 @@ class Memory:
 
     @checked_method
     async def forget(self, *ids: str, reason: str = "", replaced_by: Sequence[str] = ()) -> r.Forgotten:
-        """Forget up to 20 memories: they don't appear in search, and `restore` undoes it.
+        """Forget up to 20 memories; `restore` undoes it.
 
         Raises:
             ConfirmRequired: there are more than 20.
@@ -193,13 +192,13 @@ class Memory:
 
     @checked_method
     async def erase(self, *ids: str) -> int:
-        """Permanently erase memories without a confirmation, and return how many there were."""
+        """Permanently erase memories without a confirmation; return how many."""
         async with self._engine.serving(self.namespace, self._timeout_s, self.space) as served:
             return await served.manager.erase(ids)
 
     @checked_method
     async def erase_source(self, source: str) -> int:
-        """Permanently erase everything from one source without a confirmation, and return the number of memories.
+        """Permanently erase everything from one source without a confirmation; return how many memories.
 
         Args:
             source: a memory's `source`, the `ref` or `label` of one of its `sources`, or the system it was imported
@@ -232,15 +231,15 @@ class Memory:
         """Find memories by meaning and words, best first; without a query the newest.
 
         Args:
-            query: one question, or up to five that are answered as one, such as the same one in several languages.
-            narrowed: filters, `limit`, `mode` and the rest of what `search_memories` takes.
+            query: one question, or up to five that are answered as one, such as in several languages.
+            narrowed: filters, `limit`, `mode` and what else `search_memories` takes.
         """
         asked = query if isinstance(query, str) else [*query]
         return r.of_answer(r.Found, await self._call("search_memories", query=asked, **narrowed))
 
     @checked_method
     async def all(self, **chosen: Unpack[g.Chosen]) -> AsyncIterator[r.Hit]:
-        """Go through all memories, or those that filters allow, with every field, newest first: `async for memory in
+        """Go through all memories, or those that filters allow, newest first: `async for one in
         memory.all(tags=["drinks"])`. What is stored meanwhile is left out.
         """
         cursor = ""
@@ -256,7 +255,7 @@ class Memory:
     async def recall(
         self, context: str, *, max_chars: int = 4_000, project: str | None = None, user: str | None = None
     ) -> r.Recalled:
-        """Gather what is remembered about a task as one text for a model, between marks that it cannot close."""
+        """Gather what is remembered about a task as one text for a model, marked as data."""
         given = {"context": context, "max_chars": max_chars, "project": project, "user": user}
         return r.of_answer(r.Recalled, await self._call("recall_context", **given))
 
@@ -275,7 +274,7 @@ class Memory:
 
     @checked_method
     async def explore(self, *ids: str, depth: int = 2, direction: g.Direction = "both", limit: int = 50) -> r.Explored:
-        """Return what is linked to memories, `nodes` and `edges`, and what means nearly the same, `similar`.
+        """Return what is linked to memories (`nodes`, `edges`), and what means nearly the same (`similar`).
 
         Raises:
             NotFound: there is no such memory.
@@ -358,19 +357,12 @@ def _outcomes_in_order(refused: Mapping[int, dict[str, str]], outcomes: Sequence
 class Pgengram:
     """A store with one pool of connections and one model, for the memories of any number of namespaces.
 
-    Open it once in a process, and ask it for the memories of each person when they are needed:
-
-    ```python
-    async with Pgengram("postgresql://…") as store:
-        await store.namespace("user-7").add("Mara prefers green tea.")
-    ```
+    `async with Pgengram("postgresql://…") as store: await store.namespace("user-7").add("Mara prefers green tea.")`
 
     Args:
-        database_url: which PostgreSQL; None takes that of the environment, as the server does.
+        database_url: which PostgreSQL; None takes that of the environment.
         pool_size: how many connections are opened at most, for all namespaces together.
-        connect_timeout_s: how long a call waits for a connection.
-        timeout_s: how long a call may take; None sets no limit beyond the database's own (10 s for one statement).
-        chosen: single settings that override those of the environment.
+        connect_timeout_s, timeout_s, chosen: as of a `Memory`.
 
     Raises:
         InvalidInput: a setting is wrong.
@@ -392,7 +384,7 @@ class Pgengram:
         self._timeout_s = timeout_s
 
     def namespace(self, name: str) -> Memory:
-        """Return the memories of a namespace, which is made when something is first asked of it; costs nothing.
+        """Return the memories of a namespace, which is made at the first call.
 
         Raises:
             InvalidInput: a name has 1 to 128 characters.
@@ -410,7 +402,5 @@ class Pgengram:
         await self.close()
 
     async def close(self) -> None:
-        """Wait for calls under way, close the database connections and unload the model; calls after that raise
-        `Misused`.
-        """
+        """Wait for calls under way, then close the connections and unload the model; later calls raise `Misused`."""
         await self._engine.close()

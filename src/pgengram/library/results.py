@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
-from typing import Any, Required, TypedDict, TypeVar
+from typing import Any, Required, TypeVar
 
 from pydantic import BaseModel
+from typing_extensions import TypedDict
 
 from pgengram import fields as f
 
@@ -21,7 +22,7 @@ class ErrorShown(TypedDict):
 
 
 class MemoryShown(TypedDict, total=False):
-    """A memory. Moments are text (ISO 8601, UTC), ids hexadecimal digits; a field that is empty is left out."""
+    """A memory. Times are text (ISO 8601, UTC); empty fields are left out."""
 
     id: Required[str]
     type: Required[f.MemoryType]
@@ -66,7 +67,7 @@ class MemoryShown(TypedDict, total=False):
 
 
 class WholeMemory(MemoryShown, total=False):
-    """A memory whole: `detail` is what its type keeps besides; the last six are there where they were asked for."""
+    """A whole memory; `detail` is what its type keeps besides. The last six are there if you asked for them."""
 
     detail: Required[dict[str, Any]]
     half_life_days: Required[float | None]
@@ -80,7 +81,7 @@ class WholeMemory(MemoryShown, total=False):
 
 
 class Why(TypedDict, total=False):
-    """The main parts of a score, beside others; `similarity` and `distance` are None where a memory has no vector."""
+    """The main parts of a score; `similarity` and `distance` are None for a memory without a vector."""
 
     similarity: Required[float | None]
     distance: Required[float | None]
@@ -90,7 +91,7 @@ class Why(TypedDict, total=False):
 
 
 class Hit(MemoryShown, total=False):
-    """A memory that was found; `score` and `why` are there if there was something to compare it with."""
+    """A memory that was found; without a query it has no `score` and `why`."""
 
     score: float
     why: Why
@@ -197,9 +198,8 @@ class StoredMany:
 
 @dataclass(frozen=True)
 class Found:
-    """Hits, best first. `evidence` says how well they fit; `total` is known for lists and counts; `next_cursor` is the
-    way to the next page, where there is one; `degraded` if there is no embedder; `turns` is what was said in
-    conversations, where it was asked for.
+    """Hits, best first. `evidence` says how well they fit; `total` is known for lists and counts; `next_cursor` leads to
+    the next page; `degraded` if there is no embedder; `turns` are turns of conversations, if you asked for them.
     """
 
     results: list[Hit]
