@@ -182,10 +182,26 @@ def parameter(one: Any) -> str:
         else ", ".join(f"`{word}`" for word in [*one.opts, *one.secondary_opts])
     )
     value = one.default() if callable(one.default) else one.default
-    answer = "**required**" if one.required else "" if value in (None, False, "", (), []) else f"default `{value}`"
+    required = "" if is_argument else "**required**"  # the usage shows it of an argument
+    answer = required if one.required else "" if value in (None, False, "", (), []) else f"default `{value}`"
     ends = getattr(one, "min", None), getattr(one, "max", None)
     bounds = "" if ends == (None, None) else between(*ends)
     return item(f"`{name}`" if is_argument else name, (answer, bounds), one.help or "")
+
+
+def usage(words: Iterable[str], one: Any) -> str:
+    """Return how a command is called, with its arguments: those in brackets may be left out."""
+    named = [(called(each), each.required) for each in one.params if each.param_type_name == "argument"]
+    return " ".join([*words, *(name if required else f"[{name}]" for name, required in named)])
+
+
+def about(words: Iterable[str], one: Any) -> str:
+    """Return a command's help without examples that only repeat its usage."""
+    name = re.escape(" ".join(words))
+    said = re.sub(rf"\n+Example: `{name}(?: [^-`=\s]\S*){{0,2}}(?: --json)?`$", "", inspect.cleandoc(one.help or ""))
+    return re.sub(rf"Examples: `{name}`, (?=`[^`]*`$)", "Example: ", said).replace(
+        f"Examples: `{' '.join(words)}`, ", "Examples: "
+    )
 
 
 def command_line() -> Iterator[str]:
@@ -197,7 +213,7 @@ def command_line() -> Iterator[str]:
         f"`--json` makes every command print JSON, except {as_text}. Exit codes: 0 success, 1 failure, 2 invalid argument or setting, "
         "130 Ctrl+C. Results go to standard output; progress, prompts and errors go to standard error. Colours and progress bars "
         "appear in terminals only; `NO_COLOR` switches colours off.\n\n"
-        f"Arguments after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
+        f"Arguments in brackets may be left out; those after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
     )
     shown = [
         (words, one, {called(each): parameter(each) for each in one.params if each.name != "help"})
@@ -207,10 +223,11 @@ def command_line() -> Iterator[str]:
         items.pop("--json", None)
     common = said_often(item for _, _, items in shown for item in items.values())
     for words, one, items in shown:
-        name = " ".join(words)
-        yield f"## `{name}`"
-        yield inspect.cleandoc(one.help or "").removesuffix(f"Example: `{name}`").rstrip()
-        yield from listed(items, common)
+        yield f"## `{usage(words, one)}`"
+        yield about(words, one)
+        yield from listed(
+            {name: row for name, row in items.items() if name.startswith("-") or row not in common}, common
+        )
     yield f"## {COMMON}"
     yield from listed({row: row for row in common}, ())
 
@@ -329,6 +346,7 @@ def signature(name: str, method: Callable[..., Any]) -> str:
     """Return a method's line as Python has it, without `self`."""
     shown = str(inspect.signature(method)).replace("(self, ", "(").replace("(self)", "()")
     shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are strings
+    shown = re.sub(r"\b[gr]\.(?=[A-Z])", "", shown)  # as the library calls its modules
     return f"{'async ' if inspect.iscoroutinefunction(method) else ''}{name}{shown}"
 
 
