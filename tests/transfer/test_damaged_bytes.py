@@ -22,7 +22,7 @@ from machine import answered, pgengram
 from pgengram.errors import InvalidInput
 from pgengram.local.events import read_transcript
 from pgengram.store.assistant.conversations import Conversation
-from pgengram.transfer.input.json_records import objects_in_line
+from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import Opened
 from pgengram.transfer.records import Item, Left, Said, moment
@@ -230,12 +230,62 @@ def test_hooks_read_what_stands_behind_it_too(tmp_path: Path, piece: str) -> Non
     assert [turn.text for turn in turns if turn.text] == ["row on"]
 
 
-def test_of_a_torn_line_nothing_is_taken_for_a_whole_one(tmp_path: Path) -> None:
-    line = json.dumps(
-        {"type": "entity", "name": "Wren", "observations": [{"text": "a"}, {"text": "{b"}], "more": {"text": "c"}}
-    )
-    for end in range(1, len(line)):
-        assert not [one for one in objects_in_line(line[:end].encode(), "line 1") if isinstance(one, dict)]
+def sayings(*texts: str) -> list[dict[str, Any]]:
+    """Return what lines of Claude Code say, with what a tool answered in each."""
+    told = [{"type": "tool_result", "content": {"rows": [1, {"type": "user", "message": {"content": "not me"}}]}}]
+    return [
+        {"parentUuid": None, "isSidechain": False, "type": "user", "uuid": f"u{number}", "sessionId": "s1",
+         "timestamp": "2026-09-02T10:00:00Z", "message": {"role": "user", "content": [{"type": "text", "text": text}, *told]}}
+        for number, text in enumerate(texts)
+    ]  # fmt: skip
+
+
+RECORDS = {
+    "claude code": sayings("row on", 'tea, "please": [all', "never on Friday"),
+    "codex": [
+        {"timestamp": "2026-09-02T10:00:00Z", "type": "response_item",
+         "payload": {"type": "message", "role": "user", "content": [{"type": "input_text", "text": text}]}}
+        for text in ("row on", "tea, please", "never on Friday")
+    ],
+    "server-memory": [
+        {"type": "entity", "name": name, "observations": [{"text": "a"}, {"text": "{b"}], "more": {"text": "c"}}
+        for name in ("Wren", "Heron", "Swift")
+    ],
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("client", RECORDS)
+def test_wherever_a_record_is_torn_the_one_behind_it_on_its_line_is_read(tmp_path: Path, client: str) -> None:
+    first, torn, last = [json.dumps(one, separators=(",", ":")) for one in RECORDS[client]]
+    pieces = [torn[:end] for end in range(1, len(torn))]
+    path = tmp_path / "memory.jsonl"
+    path.write_text("\n".join([first, *(piece + last for piece in pieces)]))
+    source = Source(path)
+
+    found = list(source.objects(source.files[0]))
+
+    assert [one for _, one in found if isinstance(one, dict)] == [json.loads(first), *[json.loads(last)] * len(pieces)]
+    assert [number for number, one in found if isinstance(one, Broken)] == list(range(1, len(pieces) + 1))
+
+
+@pytest.mark.parametrize("client", RECORDS)
+def test_of_a_torn_line_nothing_is_taken_for_a_whole_one(tmp_path: Path, client: str) -> None:
+    first, torn, _ = [json.dumps(one) for one in RECORDS[client]]
+    path = tmp_path / "memory.jsonl"
+    path.write_text("\n".join([first, *(torn[:end] for end in range(1, len(torn)))]))
+    source = Source(path)
+
+    assert [one for _, one in source.objects(source.files[0]) if isinstance(one, dict)] == [json.loads(first)]
+
+
+def test_hooks_read_what_stands_behind_a_record_that_was_torn_where_another_object_could_stand(tmp_path: Path) -> None:
+    first, torn, last = map(json.dumps, sayings("row on", "tea, please", "never on Friday"))
+    path = tmp_path / "s1.jsonl"
+    path.write_text(f"{first}\n{torn[: torn.index('[')]}{last}\n")
+
+    _, turns = read_transcript(Conversation("claude-code", "s1", transcript=str(path)))
+
+    assert [turn.text for turn in turns if turn.role == "user"] == ["row on", "never on Friday"]
 
 
 def test_an_observation_that_is_a_text_is_one_and_a_tab_within_a_text_is_its_own(tmp_path: Path) -> None:

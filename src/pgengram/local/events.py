@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
@@ -74,8 +74,10 @@ def _latest(client: str, lines: Sequence[bytes], after: int) -> list[tuple[int, 
 
 def _numbered_entries(lines: Sequence[bytes], begin: int) -> list[tuple[int, dict[str, Any]]]:
     """Return what the lines from a number on say, each with its number."""
-    numbered = enumerate(lines[begin:], begin)
-    return [(number, entry) for number, line in numbered for entry in _entries_in(line)]
+    found: list[tuple[int, dict[str, Any]]] = []
+    for number, line in enumerate(lines[begin:], begin):
+        found += [(number, entry) for entry in _entries_in(line, found)]
+    return found
 
 
 def _read_lines(conversation: Conversation, entries: Entries) -> tuple[Conversation, Iterator[Line]]:
@@ -114,14 +116,15 @@ def _whole_lines(path: str) -> list[bytes]:
     raise InvalidInput("The transcript is not a regular file.", WHERE)
 
 
-def _entries_in(line: bytes) -> Iterator[dict[str, Any]]:
-    """Yield the entries of a line: one, unless a client was killed as it wrote."""
+def _entries_in(line: bytes, before: Iterable[tuple[int, dict[str, Any]]]) -> Iterator[dict[str, Any]]:
+    """Yield the entries of a line behind others: one, unless a client was killed as it wrote."""
     try:
         entry = json.loads(line)
     except (ValueError, RecursionError):
-        from pgengram.transfer.input.json_records import objects_in_line
+        from pgengram.transfer.input.json_records import RecordForms, objects_in_line
 
-        yield from (one for one in objects_in_line(line, "") if isinstance(one, dict))
+        forms = RecordForms(entry for _, entry in before)
+        yield from (one for one in objects_in_line(line, "", forms) if isinstance(one, dict))
     else:
         if isinstance(entry, dict):
             yield entry

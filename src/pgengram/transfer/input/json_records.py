@@ -28,7 +28,8 @@ NOT_JSON: Final = "it is not valid JSON"
 SPACE: Final = " \t\r\n\ufeff"  # what a line may have around an object
 BLANK: Final = f"{SPACE},\0"  # what may be left between objects, also where a machine went down
 MOST_TRIES: Final = 200  # beginnings of objects that are looked at in a broken line
-_OBJECT: Final = re.compile(r'\{\s*"')
+_OBJECT: Final = re.compile(r'(?P<within>[:,\[]\s*+)?(?P<begin>\{)\s*+"')
+_STANDS_FREE: Final = re.compile(rf"[{SPACE}\0]*+(?:\Z|\{{)")  # behind an object that is within no other
 # A line break or tab that stands as it is within a string is taken.
 _LIBERAL: Final = json.JSONDecoder(strict=False)
 
@@ -60,37 +61,69 @@ def parsed_record(text: bytes | memoryview, place: str) -> Record | Broken:
         return Broken(place, NOT_JSON)
 
 
-def objects_in_line(line: bytes, place: str) -> Iterator[dict[str, Any] | Broken]:
-    """Yield the objects of a line. It should be one; where a program was killed as it wrote, a piece of one, zero bytes
-    or a whole one may stand before the last.
+class RecordForms:
+    """What the records of a file of JSON lines look like: the two names with which each begins, and for each such
+    beginning the names that all have in common.
     """
+
+    def __init__(self, records: Iterable[dict[str, Any]] = ()) -> None:
+        self._common: dict[tuple[str, ...], set[str]] = {}
+        for record in records:
+            self.learn(record)
+
+    def learn(self, record: dict[str, Any]) -> None:
+        """Note what a record looks like that has a line of its own."""
+        common = self._common.setdefault(tuple(islice(record, 2)), set(record))
+        if not common <= record.keys():
+            common &= record.keys()
+
+    def fit(self, value: dict[str, Any]) -> bool:
+        """Whether an object looks like a record of this file."""
+        common = self._common.get(tuple(islice(value, 2)))
+        return common is not None and common <= value.keys()
+
+
+def objects_in_line(line: bytes, place: str, forms: RecordForms) -> Iterator[dict[str, Any] | Broken]:
+    """Yield the objects of a line. It should be one; where a program was killed as it wrote, a piece of one, zero bytes
+    or a whole one may stand before the last. An empty line has none.
+    """
+    if not line.strip(SPACE.encode()):
+        return
     found = parsed_record(line.strip(BLANK.encode()), place)
     if isinstance(found, Record):
+        if isinstance(found.value, dict):
+            forms.learn(found.value)
         yield found.value if isinstance(found.value, dict) else Broken(place, "it is not a JSON object")
         return
-    objects, rest = ([], "") if found.reason == NOT_UTF8 else _whole_objects(line.decode())
+    objects, rest = ([], "") if found.reason == NOT_UTF8 else _whole_objects(line.decode(), forms)
     if not objects or rest.strip(BLANK):
         yield found
     yield from objects
 
 
-def _whole_objects(text: str) -> tuple[list[dict[str, Any]], str]:
+def _whole_objects(text: str, forms: RecordForms) -> tuple[list[dict[str, Any]], str]:
     """Return the objects that stand whole in a broken line, and what is left of it.
 
-    An object within a piece of another is none: what is within stands behind a colon, a comma or a bracket.
+    An object within a piece of another is none. What is within stands behind a colon, a comma or a bracket; but a piece
+    may end there, too, and what is then behind it looks like the other records and has nothing behind it.
     """
     objects: list[dict[str, Any]] = []
-    left, at = "", 0
-    for candidate in islice(_OBJECT.finditer(text), MOST_TRIES):
-        between = text[at : max(at, candidate.start())]
-        if candidate.start() < at or between.rstrip().endswith((":", ",", "[")):
+    left, at, read, failed = "", 0, 0, 0
+    for candidate in _OBJECT.finditer(text):
+        start = candidate.start("begin")
+        if start < read:
             continue
         try:
-            value, end = _LIBERAL.raw_decode(text, candidate.start())
+            value, read = _LIBERAL.raw_decode(text, start)
         except (ValueError, RecursionError):
+            failed += 1
+            if failed == MOST_TRIES:
+                break
+            continue
+        if candidate["within"] and not (forms.fit(value) and _STANDS_FREE.match(text, read)):
             continue
         objects.append(value)
-        left, at = left + between, end
+        left, at = left + text[at:start], read
     return objects, left + text[at:]
 
 

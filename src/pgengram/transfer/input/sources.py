@@ -31,9 +31,9 @@ from pgengram.transfer.input.containers import (
 )
 from pgengram.transfer.input.json_records import (
     MOST_OF_ONE,
-    SPACE,
     Broken,
     Record,
+    RecordForms,
     Records,
     objects_in_line,
     parsed_record,
@@ -326,12 +326,13 @@ class Source:
 
     def objects(self, file: File) -> Iterator[tuple[int, dict[str, Any] | Broken]]:
         """Yield the objects of a file of JSON lines with the numbers of their lines, from 0."""
+        forms = RecordForms()
         for number, line in self.lines(file):
             if isinstance(line, Broken):
                 yield number, line
-            elif line.strip(SPACE.encode()):
-                for found in objects_in_line(line, f"{file.place}, line {number + 1}"):
-                    yield number, found
+                continue
+            for found in objects_in_line(line, f"{file.place}, line {number + 1}", forms):
+                yield number, found
 
     def records(self, file: File) -> Iterator[Record | Broken]:
         """Yield the objects of a JSON array, or of the arrays in a JSON object, one at a time.
