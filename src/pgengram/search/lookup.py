@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 from uuid import UUID
 
 from pgengram.fields import ID_DIGITS
@@ -150,30 +150,22 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     """Look the words of a question up in this namespace's memories."""
     total, mean_length, rows, counts = await _look_up(tx, parsed, frequencies)
     word_rows = [row for row in rows if 0 < row["position"] <= len(parsed.words)]
-    sounds = {term_hash(sound) for sound in chain(*parsed.sounds.values())}
-    own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - sounds
     asked_words = _asked_words(parsed, rows, counts, total)
-    finding = {
-        term: count for term, count in _without_light(parsed, word_rows, counts).items() if count or term not in sounds
-    }
     near = await _near_terms(tx, parsed, asked_words, frequencies.vocabularies, total)
-    finding = {**near, **finding}
-    named = [row["position"] - 1 for row in word_rows if row["is_name"]]
+    finding = {**near, **_finding_terms(parsed, word_rows, counts)}
+    speakers = [row["position"] - 1 for row in word_rows if row["is_name"]]
     common = _common(parsed, word_rows, counts, total)
-    names = {parsed.words[place] for place in named} | {word.text for word in asked_words if word.is_name} & common
+    names = {parsed.words[place] for place in speakers} | {word.text for word in asked_words if word.is_name} & common
     frequencies.note_names(parsed.words, names)
     return Asked(
         parsed,
         terms=list(finding),
-        weights=[
-            inverse_document_frequency(count, total) * (WEIGHT_NEAR if term in near else 1)
-            for term, count in finding.items()
-        ],
+        weights=_term_weights(finding, near, total),
         counts=list(finding.values()),
         meaning=meaning(parsed, names),
-        speakers=sorted({parsed.names[place] for place in named}),
+        speakers=sorted({parsed.names[place] for place in speakers}),
         mean_length=mean_length,
-        full=_full(parsed, counts, own, total),
+        full=_full(parsed, rows, counts, total),
         unwanted=await _terms_of(tx, parsed.unwanted),
         words=asked_words,
         name_terms=_name_terms(parsed, asked_words, word_rows, counts),
@@ -221,23 +213,43 @@ async def _near_terms(
     )
 
 
+def _finding_terms(parsed: Parsed, word_rows: Sequence[Row], counts: Mapping[int, int]) -> dict[int, int]:
+    """Return the counts of the terms that find memories; of what words sound like only those that some memory has."""
+    sounds = _sound_terms(parsed)
+    found = _without_light(parsed, word_rows, counts)
+    return {term: count for term, count in found.items() if count or term not in sounds}
+
+
+def _sound_terms(parsed: Parsed) -> set[int]:
+    return {term_hash(sound) for sound in chain(*parsed.sounds.values())}
+
+
+def _term_weights(finding: Mapping[int, int], near: Mapping[int, int], total: int) -> list[float]:
+    return [
+        inverse_document_frequency(count, total) * (WEIGHT_NEAR if term in near else 1)
+        for term, count in finding.items()
+    ]
+
+
 def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> Mapping[int, int]:
     """Return the counts of the terms that find memories, without those of light words if there are others."""
     if not parsed.light and not parsed.light_extra:
         return counts
-    light = {parsed.words.index(word) + 1 for word in parsed.light}
     others = [word for word in parsed.words if word not in parsed.light]
-    kept = {row["term"] for row in rows if row["position"] not in light}
-    kept.update(map(term_hash, foreign_stems(parsed.text, others)))
-    left_out = {row["term"] for row in rows if row["position"] in light} | {*map(term_hash, parsed.light_extra)}
-    return {term: count for term, count in counts.items() if term in kept or term not in left_out} or counts
+    of_light, of_others = {*map(term_hash, parsed.light_extra)}, {*map(term_hash, foreign_stems(parsed.text, others))}
+    for row in rows:
+        is_light = parsed.words[row["position"] - 1] in parsed.light
+        (of_light if is_light else of_others).add(row["term"])
+    left_out = of_light - of_others
+    return {term: count for term, count in counts.items() if term not in left_out} or counts
 
 
-def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) -> float:
+def _full(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> float:
     """Return what a match of all words weighs.
 
     Without spaces between them each is in two pairs of characters: too much for memories that are found in English.
     """
+    own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - _sound_terms(parsed)
     in_characters = language_data(parsed.language).lexicon == "characters"
     found_in_english = in_characters and any(counts[term] for term in counts if term not in own)
     weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
@@ -245,7 +257,18 @@ def _full(parsed: Parsed, counts: Mapping[int, int], own: set[int], total: int) 
 
 
 def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:
-    looked_up = parsed.looked_up
+    found = _words_found(parsed.looked_up, rows, counts, total)
+    asked = [found[text] for text in parsed.words if text in found]
+    translated = [_translated(word, parsed.english.get(word.text, ()), found) for word in asked]
+    heard = [_heard(word, parsed.sounds.get(word.text, ()), counts) for word in translated]
+    first = next(iter(words(parsed.text)), "")
+    return [replace(word, is_name=word.text != first and _written_as_name(word, parsed.language)) for word in heard]
+
+
+def _words_found(
+    looked_up: Sequence[str], rows: Sequence[Row], counts: Mapping[int, int], total: int
+) -> dict[str, AskedWord]:
+    """Return the words that have terms, with what all terms of each weigh together."""
     found: dict[str, AskedWord] = {}
     for row in rows:
         if row["position"] and row["term"] is not None:
@@ -253,11 +276,7 @@ def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int],
             word = found.get(text, AskedWord(text, 0.0, known=False, is_speaker=row["is_name"]))
             weight = word.weight + inverse_document_frequency(memories, total)
             found[text] = replace(word, weight=weight, known=word.known or memories > 0)
-    asked = [found[text] for text in parsed.words if text in found]
-    translated = [_translated(word, parsed.english.get(word.text, ()), found) for word in asked]
-    heard = [_heard(word, parsed.sounds.get(word.text, ()), counts) for word in translated]
-    first = next(iter(words(parsed.text)), "")
-    return [replace(word, is_name=word.text != first and _written_as_name(word, parsed.language)) for word in heard]
+    return found
 
 
 def _written_as_name(word: AskedWord, language: str | None) -> bool:
@@ -277,12 +296,13 @@ def _name_terms(
     places = {word: place for place, word in enumerate(parsed.words, start=1)}
     written = {word.text for word in asked if word.is_name and not word.text.isupper()}  # a code is no name
     names = written | {name for name in parsed.sounds if name not in places}
-    found = []
-    for name in names:
-        terms = {row["term"] for row in rows if row["position"] == places.get(name)}
-        terms |= {*map(term_hash, (*foreign_stems(parsed.text, [name]), *parsed.sounds.get(name, ())))}
-        found.append({term for term in terms if counts.get(term)})
-    return [terms for terms in found if terms]
+    found = [_terms_of_name(parsed, name, rows, places.get(name)) for name in names]
+    return [known for terms in found if (known := {term for term in terms if counts.get(term)})]
+
+
+def _terms_of_name(parsed: Parsed, name: str, rows: Sequence[Row], position: int | None) -> set[int]:
+    terms = {row["term"] for row in rows if row["position"] == position}
+    return terms | {*map(term_hash, (*foreign_stems(parsed.text, [name]), *parsed.sounds.get(name, ())))}
 
 
 def _translated(word: AskedWord, english: Sequence[str], found: Mapping[str, AskedWord]) -> AskedWord:
@@ -306,15 +326,19 @@ async def _memories_of(tx: Transaction, given: Sequence[str]) -> list[UUID]:
     """Return the memories that some digits of ids mean, by their ends or else beginnings, where only one has them."""
     if not given:
         return []
-    begun = [digits for digits in given if len(digits) < ID_DIGITS]
-    bounds = {
-        "lows": [UUID(digits.ljust(ID_DIGITS, "0")) for digits in begun],
-        "highs": [UUID(digits.ljust(ID_DIGITS, "f")) for digits in begun],
-    }
-    whole = [UUID(digits) for digits in given if len(digits) == ID_DIGITS]
-    rows = await tx.rows(LOOK_UP_IDS, {"whole": whole, "ends": [short(digits) for digits in begun], **bounds})
-    meant = [_ending_or_beginning([row["id"] for row in rows], digits) for digits in given]
+    found = [row["id"] for row in await tx.rows(LOOK_UP_IDS, _id_parameters(given))]
+    meant = [_ending_or_beginning(found, digits) for digits in given]
     return [ids[0] for ids in meant if len(ids) == 1]
+
+
+def _id_parameters(given: Sequence[str]) -> dict[str, Any]:
+    parts = [digits for digits in given if len(digits) < ID_DIGITS]
+    return {
+        "whole": [UUID(digits) for digits in given if len(digits) == ID_DIGITS],
+        "ends": [short(digits) for digits in parts],
+        "lows": [UUID(digits.ljust(ID_DIGITS, "0")) for digits in parts],
+        "highs": [UUID(digits.ljust(ID_DIGITS, "f")) for digits in parts],
+    }
 
 
 def _ending_or_beginning(ids: Sequence[UUID], digits: str) -> list[UUID]:

@@ -76,12 +76,13 @@ class MemoryDocuments:
         mine = await self._mine(there)
         after = {line.key: merged(mine.get(line.key, Document()), line.document) for line in lines}
         said = {id_: one for id_, one in after.items() if "content" in one.entries and one != mine.get(id_)}
-        alone = await self._alone({id_: one.shown() for id_, one in said.items() if id_ not in there})
-        await self._add(alone, said, parts)
-        changed = {
-            id_: Changed(mine.get(id_, Document()), one, there.get(id_), parts.get(id_)) for id_, one in said.items()
-        }
-        await self._change({id_: changed[id_] for id_ in sorted(changed.keys() - {str(one.id) for one in alone})})
+        added = await self._add({id_: one for id_, one in said.items() if id_ not in there}, parts)
+        await self._change(
+            {
+                id_: Changed(mine.get(id_, Document()), said[id_], there.get(id_), parts.get(id_))
+                for id_ in sorted(said.keys() - added)
+            }
+        )
         await state.keep(tx, state.MEMORY, [kept_state(id_, one) for id_, one in after.items()])
         return len(said)
 
@@ -102,10 +103,11 @@ class MemoryDocuments:
         twins = await rows.twins(self._tx, list(times)) if times else {}
         return [one for one in arrivals if not one.active or (times[one.hash] == 1 and one.hash not in twins)]
 
-    async def _add(self, fresh: Sequence[Arrival], said: Mapping[str, Document], parts: Mapping[str, Passage]) -> None:
-        """Store memories all together."""
+    async def _add(self, said: Mapping[str, Document], parts: Mapping[str, Passage]) -> set[str]:
+        """Store those memories that say what no other says, all together; return their ids."""
+        fresh = await self._alone({id_: one.shown() for id_, one in said.items()})
         if not fresh:
-            return
+            return set()
         documents = {str(one.id): said[str(one.id)] for one in fresh}
         for one in fresh:
             one.parts = parts.get(str(one.id), Passage())
@@ -114,6 +116,7 @@ class MemoryDocuments:
         await rows.tell(self._tx, {id_: memories.events(one.shown()) for id_, one in documents.items()})
         await rows.set_counts(self._tx, {id_: memories.totals(one) for id_, one in documents.items()}, memories.NEVER)
         await rows.silently(self._tx, on=False)
+        return {*documents}
 
     # -- memories that are, and those whose text another one has -------------------------------------------------------
 

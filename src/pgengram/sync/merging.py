@@ -164,20 +164,30 @@ def with_changes(known: Document, now: Mapping[str, Any], *, at: int, clock: int
     entries: dict[str, tuple[Entry, ...]] = {}
     number = known.seen.get(writer, 0) + 1
     for name, value in now.items():
-        there, digest = known.entries.get(name, ()), _told_apart(name, value)
-        shown = latest(there) if there else None
-        if shown is None or shown.digest != digest or shown.stamp > clock + TOO_FAR_AHEAD_US:
-            before = [one for one in there if one.stamp <= clock + TOO_FAR_AHEAD_US]
-            stamp = max(min(at, clock), 1 + max((one.stamp for one in before), default=0))
-            entries[name] = _replacing(shown, before, Entry(value, stamp, writer, number, digest))
-        else:
-            loaded = Entry(value, shown.stamp, shown.writer, shown.number, digest)
-            entries[name] = tuple(loaded if one is shown else one for one in there)
+        written = Entry(value, min(at, clock), writer, number, _told_apart(name, value))
+        entries[name] = _with_written(known.entries.get(name, ()), written, latest_stamp=clock + TOO_FAR_AHEAD_US)
     changed = known.entries.keys() - now.keys() or any(
         one.dot == (writer, number) for all_ in entries.values() for one in all_
     )
     seen = {**known.seen, writer: number} if changed else dict(known.seen)
     return Document(seen, entries, dict(known.counts))
+
+
+def _with_written(there: tuple[Entry, ...], written: Entry, *, latest_stamp: int) -> tuple[Entry, ...]:
+    """Return the entries of a field in which a value was written, as they were if that is the one they show.
+
+    Args:
+        there: the entries before.
+        written: dated with the machine's clock; it is dated later if an entry that it replaces is later.
+        latest_stamp: entries with a later one were dated by a clock that was wrong.
+    """
+    shown = latest(there) if there else None
+    if shown is not None and shown.digest == written.digest and shown.stamp <= latest_stamp:
+        loaded = replace(shown, value=written.value)
+        return tuple(loaded if one is shown else one for one in there)
+    before = [one for one in there if one.stamp <= latest_stamp]
+    stamp = max(written.stamp, 1 + max((one.stamp for one in before), default=0))
+    return _replacing(shown, before, replace(written, stamp=stamp))
 
 
 def _replacing(shown: Entry | None, before: Iterable[Entry], anew: Entry) -> tuple[Entry, ...]:

@@ -207,36 +207,46 @@ class _Import:
             known = await transferring.known_memories(tx, [arrived for _, arrived in pairs])
         self._turned_up(known.same.values())
         erased = set() if self._restore_erased else known.erased
-        there = [pair for pair in pairs if pair[1].id in known.states]
-        rest = [pair for pair in pairs if pair[1].id not in erased and pair[1].id not in known.states]
+        there: list[Pair] = []
+        rest: list[Pair] = []
         for item, arrived in pairs:
             if arrived.id in erased:
                 self.report.leave(Left(item.place, ERASED, by_design=True))
-        apart = await self._changed.without_order(there)
-        there = [pair for pair in there if pair not in apart]
-        if there:
-            await one_by_one_if_needed(there, self._changed.take, self.report)
-        if apart:
-            await self._memories([_by_its_text(item) for item, _ in apart])
+            if arrived.id in known.states:
+                there.append((item, arrived))
+            elif arrived.id not in erased:
+                rest.append((item, arrived))
+        await self._take_changed(there)
         if rest:
             await one_by_one_if_needed(rest, self._take_rest, self.report)
+
+    async def _take_changed(self, pairs: list[Pair]) -> None:
+        """Take in memories that are here under their own ids."""
+        apart = await self._changed.without_order(pairs)
+        in_order = [pair for pair in pairs if pair not in apart]
+        if in_order:
+            await one_by_one_if_needed(in_order, self._changed.take, self.report)
+        if apart:
+            await self._memories([_by_its_text(item) for item, _ in apart])
 
     async def _take_rest(self, pairs: list[Pair]) -> None:
         """Take in memories that are not here under their own ids."""
         async with self._core.store.transaction() as tx:
             known = await transferring.known_memories(tx, [arrived for _, arrived in pairs])
-        waiting = {arrived.id for item, arrived in pairs if not self._ending and _comes_later(item, arrived, known)}
+        late = [
+            (item, arrived.id) for item, arrived in pairs if not self._ending and _comes_later(item, arrived, known)
+        ]
         fresh = _distinct([one for _, one in pairs if one.id not in known.same], known.same)
         if fresh and not self.report.dry_run:
             await self._store(fresh)
-        self._late += [item for item, arrived in pairs if arrived.id in waiting]
-        self._related.fresh |= {arrived.id for arrived in fresh}
-        self._related.same |= {str(id_): str(there) for id_, there in known.same.items() if id_ != there}
-        self.report.known["memory"] += len(known.same.keys() - waiting)
-        self._report_added(fresh, dated={arrived.id for item, arrived in pairs if item.record.get("created_at")})
+        self._late += [item for item, _ in late]
+        self._related.note_memories(fresh, known.same)
+        self.report.known["memory"] += len(known.same.keys() - {id_ for _, id_ in late})
+        self._report_added(fresh, pairs)
 
-    def _report_added(self, fresh: Sequence[Arrival], *, dated: set[UUID]) -> None:
+    def _report_added(self, fresh: Sequence[Arrival], pairs: Sequence[Pair]) -> None:
         """Note in the report which memories were added; one that brought no date has only that of its import."""
+        dated = {arrived.id for item, arrived in pairs if item.record.get("created_at")}
         for one in fresh:
             row = one.rows["memories"]
             said = row["occurred_at"] or (row["created_at"] if one.id in dated else None)

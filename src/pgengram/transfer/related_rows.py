@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, Final, cast
 from uuid import UUID
@@ -18,7 +18,7 @@ from pgengram.store.graph.edges import normalised_type
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring
-from pgengram.store.reading.transferring import Table
+from pgengram.store.reading.transferring import Arrival, Table
 from pgengram.transfer.arrivals import batches, imported_actor, one_by_one_if_needed, record_without_secrets
 from pgengram.transfer.records import OTHER_FORMS, Item, Left, Said, made_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
@@ -34,6 +34,20 @@ DEFAULTS: Final[dict[str, dict[str, Any]]] = {
 TAKEN_BACK: Final = "its link was removed here later"
 ERASED_THERE: Final = "It was erased in another copy of the store."
 Row = dict[str, Any]
+
+
+def _computed(record: str, row: Row, *, foreign: bool) -> Row:
+    """Return the columns of a row that are made from others."""
+    match record:
+        case "relationship" if foreign:
+            return {"type": normalised_type(str(row["type"]))}
+        case "history":
+            return {"actor": imported_actor(row.get("actor"))}
+        case "turn":
+            return {"id": _turn_id(row)}
+        case "belief":
+            return {"belief_hash": "\\x" + belief_hash(str(row.get("belief"))).hex()}
+    return {}
 
 
 class RelatedRows:
@@ -63,18 +77,25 @@ class RelatedRows:
                     self._report.leave(Left(item.place, error.message))
                 except OTHER_FORMS:
                     self._report.leave(of_another_form(item.place))
-            usable = await self._with_ends(record, rows)
-            if record == "history":
-                usable = await self._of_erased(usable)
-            if record == "relationship":
-                usable = await self._not_taken_back(usable)
-            if record == "turn":
-                usable = await self._not_removed(usable)
-            if record in ("turn", "hidden_turn"):
-                usable = self._of_new_conversations(usable)
-            if usable:
+            if usable := await self._usable(record, rows):
                 [table] = [one for one in transferring.TABLES if one.record == record]
                 await one_by_one_if_needed(usable, _Adding(self, table).add, self._report)
+
+    def note_memories(self, fresh: Sequence[Arrival], same: Mapping[UUID, UUID]) -> None:
+        """Note which memories came new, and which are here, by the ids they came with."""
+        self.fresh |= {arrived.id for arrived in fresh}
+        self.same |= {str(id_): str(there) for id_, there in same.items() if id_ != there}
+
+    async def _usable(self, record: str, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
+        """Return the rows that can be stored; tell of the others."""
+        usable = await self._with_ends(record, rows)
+        if record == "history":
+            usable = await self._of_erased(usable)
+        if record == "relationship":
+            usable = await self._not_taken_back(usable)
+        if record == "turn":
+            usable = await self._not_removed(usable)
+        return self._of_new_conversations(usable) if record in ("turn", "hidden_turn") else usable
 
     def _row(self, record: str, item: Item) -> Row:
         now = datetime.now(UTC)
@@ -85,15 +106,7 @@ class RelatedRows:
         row = {name: f.as_utc(value) if isinstance(value, datetime) else value for name, value in row.items()}
         for name in ENDS.get(record, ()):
             row[name] = self.same.get(str(row.get(name)), row.get(name))
-        if record == "relationship" and item.foreign:
-            row["type"] = normalised_type(str(row["type"]))
-        if record == "history":
-            row["actor"] = imported_actor(row.get("actor"))
-        if record == "turn":
-            row["id"] = _turn_id(row)
-        if record == "belief":
-            row["belief_hash"] = "\\x" + belief_hash(str(row.get("belief"))).hex()
-        return row
+        return row | _computed(record, row, foreign=item.foreign)
 
     async def _with_ends(self, record: str, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
         """Return the rows whose memories are there; tell of the others."""

@@ -155,20 +155,31 @@ def _neighbour(code: str, sample: str) -> str:
 
 def _latin(sample: str) -> Language:
     words = (_ASCII_WORD if sample.isascii() else _WORD).findall(sample)
-    signs = _language_signs()
     found = [*map(_languages_of, words)]
     english = sum(odds.keys() == {ENGLISH} for odds in found)
     beyond_ascii = [] if sample.isascii() else [_token(word) for word in words if not word.isascii()]
-    told = [_by_letters(word, signs.letters) for word in beyond_ascii]
-    told += [signs.marks[letter] for letter in sample if letter in signs.marks]
-    foreign = sum(bool(odds) and ENGLISH not in odds for odds in (*found, *told))
+    found_by_signs = [*found, *_odds_by_signs(sample, beyond_ascii)]
+    foreign = sum(bool(odds) and ENGLISH not in odds for odds in found_by_signs)
     if not foreign:
         return _without_foreign_words(sample, found, len(beyond_ascii), english)
+    return _with_foreign_words(found_by_signs, beyond_ascii, english, foreign)
+
+
+def _odds_by_signs(sample: str, beyond_ascii: Sequence[str]) -> list[Odds]:
+    """Return what the letters of the words beyond ASCII tell, and the signs of single languages."""
+    signs = _language_signs()
+    by_letters = [_by_letters(word, signs.letters) for word in beyond_ascii]
+    return by_letters + [signs.marks[letter] for letter in sample if letter in signs.marks]
+
+
+def _with_foreign_words(found: Sequence[Odds], beyond_ascii: Sequence[str], english: int, foreign: int) -> Language:
+    """Return the language of a text with words that are not English."""
     if english >= 2 * foreign or (foreign == 1 and english and not beyond_ascii):
         return Language(ENGLISH, english=True, foreign=False)
-    likely = [_by_letters(word, signs.likely_letters) for word in beyond_ascii]
-    code = _likeliest([*found, *told, *likely]) if foreign >= english else ENGLISH
-    return Language(code, english=english >= foreign, foreign=True)
+    if foreign < english:
+        return Language(ENGLISH, english=True, foreign=True)
+    likely = [_by_letters(word, _language_signs().likely_letters) for word in beyond_ascii]
+    return Language(_likeliest([*found, *likely]), english=english == foreign, foreign=True)
 
 
 def _likeliest(found: Sequence[Odds]) -> str:
