@@ -56,15 +56,13 @@ class Conversations:
             if is_another or any(_stands_again(turn, last, taken_back) for turn in turns):
                 last = -1 if is_another else last
                 known, turns = await asyncio.to_thread(read, conversation, -1)
-            old = datetime.now(UTC) - timedelta(days=keeping.keep_days)
-            after = max(old, kept_from) if kept_from and last < 0 else old
-            fresh = [turn for turn in turns if turn.text and turn.number > last]
+            said = [turn for turn in turns if turn.text]
             added = 0
             if keeping.keeps:
-                kept = [turn for turn in turns if turn.text and _is_to_be_kept(turn, last, after, taken_back)]
-                wanted = [(known, turn) for turn in kept]
+                after = _kept_after(keeping.keep_days, kept_from if last < 0 else None)
+                wanted = [(known, turn) for turn in said if _is_to_be_kept(turn, last, after, taken_back)]
                 added = len((await Arrivals(imported=False).bring(tx, await _not_erased(tx, wanted))).added)
-            at = fresh[-1].time if fresh else None
+            at = next((turn.time for turn in reversed(said) if turn.number > last), None)
             await store.read_to(tx, conversation, turns[-1].number, at, kept=keeping.keeps)
         self._silence.note(spoken=True)
         return added
@@ -189,6 +187,12 @@ class Conversations:
         """Return which conversations are meant; a project by all its names."""
         projects = self._projects.names().in_small_letters(where.get("project"))
         return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
+
+
+def _kept_after(days: int, kept_from: datetime | None) -> datetime:
+    """Return the moment from which on turns are kept: so many days ago, or later if they are kept only since."""
+    old = datetime.now(UTC) - timedelta(days=days)
+    return max(old, kept_from) if kept_from else old
 
 
 def _is_to_be_kept(turn: Turn, last: int, after: datetime, taken_back: Collection[int | None]) -> bool:

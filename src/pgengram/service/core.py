@@ -119,10 +119,11 @@ class Beside:
     name: str
     people: Mapping[int, str]
 
-    def sign(self, hit: Hit) -> None:
-        """Say where a hit is from, and who stored it there."""
-        hit.space = self.name
-        hit.author = None if hit.person_id is None else self.people.get(hit.person_id, FORMER_MEMBER)
+    def sign(self, hits: Sequence[Hit]) -> None:
+        """Say where hits are from, and who stored them there."""
+        for hit in hits:
+            hit.space = self.name
+            hit.author = None if hit.person_id is None else self.people.get(hit.person_id, FORMER_MEMBER)
 
 
 class Core:
@@ -286,9 +287,8 @@ class Core:
             its = [hit for hit in hits.found if hit.origin == number]
             if its and (question.as_of is not None or any(hit.replaced_by for hit in its)):
                 await core.store.read_transaction(partial(_complete_hits, hits=its, as_of=question.as_of))
-        for hit in hits.found:
-            if hit.origin:
-                spaces[hit.origin - 1].sign(hit)
+            if number:
+                spaces[number - 1].sign(its)
         return hits
 
     def note_shown(self, hits: Sequence[Hit], spaces: Sequence[Beside] = ()) -> None:

@@ -62,13 +62,17 @@ class Arrivals:
         ]
         copies = [(place, copied) for place, one in turns if (copied := _original(*one))]
         facts = [*turns, *copies]
-        if facts and not self.dry_run:
-            await store.lock_conversations(tx, [one for _, one in facts], imported=self.imported)
+        await self._lock(tx, facts)
         brought = await _Batch(self, facts).bring(tx) if facts else Brought()
         prompts = [(place, one) for place, one in enumerate(said) if one[1].from_history]
         if prompts:
             await self._bring_prompts(tx, prompts, brought)
         return brought
+
+    async def _lock(self, tx: Transaction, said: Sequence[tuple[int, Said]]) -> None:
+        """Lock the conversations of turns that are going to be stored."""
+        if said and not self.dry_run:
+            await store.lock_conversations(tx, [one for _, one in said], imported=self.imported)
 
     async def _bring_prompts(self, tx: Transaction, prompts: Sequence[tuple[int, Said]], brought: Brought) -> None:
         """Store the prompts of conversations that no other source has."""
@@ -77,7 +81,7 @@ class Arrivals:
         known = await store.known_prompts(tx, asked)
         fresh = [(place, one) for place, one in asked if place not in known]
         if fresh and not self.dry_run:
-            await store.lock_conversations(tx, [one for _, one in fresh], imported=self.imported)
+            await self._lock(tx, fresh)
             await store.add_turns(tx, [store.turn_row(*one) for _, one in fresh])
         brought.added += [place for place, _ in fresh]
         brought.redacted += sum(fits[place][1] for place, _ in fresh)
@@ -127,8 +131,8 @@ class _Batch:
 
     async def bring(self, tx: Transaction) -> Brought:
         """Merge what was said, and store what comes of it."""
-        self._take(await store.by_key(tx, {(one.client, turn.key or 0) for one, turn in self._said}))
-        touched = [(conversation_name(one), turn.key or 0) for one, turn in self._said]
+        touched = [*map(_name_and_key, self._said)]
+        self._take(await store.by_key(tx, {(name[0], key) for name, key in touched}))
         fresh: list[int] = []
         taken_back: list[int] = []
         for at, (_, turn) in enumerate(self._said):
@@ -139,7 +143,7 @@ class _Batch:
         await self._without_keyless(tx, fresh, taken_back)
         families = await self._align(tx, {name for name, _ in touched})
         await self._know(tx)
-        self._settle(touched, families)
+        self._settle([*touched, *families])
         if not self._arrivals.dry_run:
             await self._store(tx)
         return self._brought()
@@ -168,7 +172,7 @@ class _Batch:
     def _take_back(self, at: int) -> bool:
         """Note that a turn was taken back; return whether that is the latest of it."""
         one, turn = self._said[at]
-        name, key = conversation_name(one), turn.key or 0
+        name, key = _name_and_key(self._said[at])
         before = self._withdrawn.get((name, key))
         if before is None or _seconds(one.as_of) > _seconds(before.as_of):
             digest = text_digest(self._fit(at)[0].text)
@@ -179,15 +183,12 @@ class _Batch:
     async def _is_new(self, tx: Transaction, at: int) -> bool:
         """Whether a turn stands that was not known; what is known of it is as of its state, too, from now on."""
         one, turn = self._said[at]
-        name, key = conversation_name(one), turn.key or 0
+        name, key = _name_and_key(self._said[at])
         taken_back = self._withdrawn.get((name, key))
         if taken_back and _seconds(one.as_of) <= _seconds(taken_back.as_of):
             return False
         there = self._facts.setdefault((name, key), [])
-        known = next((fact for fact in there if fact.digest == text_digest(turn.text)), None)
-        digest = text_digest(self._fit(at)[0].text) if known is None else known.digest
-        known = known or next((fact for fact in there if fact.digest == digest), None)
-        known = known or await self._part(tx, at, there)
+        known, digest = await self._known(tx, at, there)
         if known is None:
             known = Fact(name, key, digest, turn.role, turn.number, turn.time, one.as_of)
             self._texts[id(known)] = at
@@ -198,6 +199,15 @@ class _Batch:
         known.as_of = max(known.as_of, one.as_of, key=_seconds)
         known.time = min(known.time, turn.time)
         return False
+
+    async def _known(self, tx: Transaction, at: int, there: Sequence[Fact]) -> tuple[Fact | None, str]:
+        """Return what is known of a turn already, and the digest that it has here."""
+        digest = text_digest(self._said[at][1].text)
+        known = _with_digest(there, digest)
+        if known is None:
+            digest = text_digest(self._fit(at)[0].text)
+            known = _with_digest(there, digest) or await self._part(tx, at, there)
+        return known, digest
 
     async def _part(self, tx: Transaction, at: int, there: Sequence[Fact]) -> Fact | None:
         """Return the turn of which this is another state, with the text of the one that says more."""
@@ -258,22 +268,23 @@ class _Batch:
             return []
         family = {*forked, *forked.values()}
         self._take(await store.of_conversations(tx, family))
-        of: dict[Name, list[Fact]] = {}
+        of: dict[Name, list[Fact]] = {name: [] for name in family}
         for fact in self._all():
             if fact.name in family:
-                of.setdefault(fact.name, []).append(fact)
+                of[fact.name].append(fact)
         for name in sorted(forked, key=lambda one: _forks_before(forked, one)):
-            turns = _by_place(of.get(name, ()))
-            copies = _copied_facts(
-                [alike[0] for alike in turns], [alike[0] for alike in _by_place(of.get(forked[name], ()))]
-            )
-            for place, alike in enumerate(turns):
-                copied = copies[place].origin if place < len(copies) else None
-                for fact in alike:
-                    if copied is None and fact.copy_of is not None and not fact.stored and not fact.withdrawn:
-                        self._spare[fact.key, fact.digest] = await self._text_of(tx, fact), None
-                    fact.copy_of = copied
+            await self._note_copies(tx, _by_place(of[name]), _by_place(of[forked[name]]))
         return [(fact.name, fact.key) for facts in of.values() for fact in facts]
+
+    async def _note_copies(self, tx: Transaction, fork: list[list[Fact]], before: list[list[Fact]]) -> None:
+        """Note of the turns of a fork which are copies of those of the conversation before it."""
+        copies = _copied_facts([alike[0] for alike in fork], [alike[0] for alike in before])
+        for place, alike in enumerate(fork):
+            copied = copies[place].origin if place < len(copies) else None
+            for fact in alike:
+                if copied is None and fact.copy_of is not None and not fact.stored and not fact.withdrawn:
+                    self._spare[fact.key, fact.digest] = await self._text_of(tx, fact), None
+                fact.copy_of = copied
 
     def _stands(self, fact: Fact) -> bool:
         taken_back = self._withdrawn.get((fact.name, fact.key))
@@ -288,40 +299,46 @@ class _Batch:
         for name, one in known.items():
             self._began[name] = min(one.began_at or LAST, self._began.get(name, LAST))
 
-    def _settle(self, *touched: Sequence[tuple[Name, int]]) -> None:
+    def _settle(self, touched: Sequence[tuple[Name, int]]) -> None:
         """Decide of each turn in which conversation it is stored."""
-        origins = {
-            (name[0], fact.origin)
-            for names in touched
-            for name, key in names
-            for fact in self._facts.get((name, key), ())
-        }
-        groups: dict[tuple[Any, ...], list[Fact]] = {}
-        explicit = {(fact.name[0], fact.copy_of) for facts in self._facts.values() for fact in facts}
-        for facts in self._facts.values():
-            for fact in facts:
-                group = fact.name[0], fact.origin
-                if group in origins:  # ids that a client gives twice are no copies; those have the same time
-                    time = None if group in explicit else fact.time
-                    groups.setdefault((*group, fact.role, fact.digest, time), []).append(fact)
-        for alike in groups.values():
+        for alike in self._alike(touched):
             self._settle_group(alike)
-        for (name, key), facts in list(self._facts.items()):
-            self._facts[name, key] = [fact for fact in facts if self._stands(fact) or fact.stored]
+        for place, facts in self._facts.items():
+            self._facts[place] = [fact for fact in facts if self._stands(fact) or fact.stored]
+
+    def _alike(self, touched: Sequence[tuple[Name, int]]) -> list[list[Fact]]:
+        """Return what is known of each turn that was touched, from all conversations that have it."""
+        origins = {(name[0], fact.origin) for name, key in touched for fact in self._facts.get((name, key), ())}
+        known = [fact for facts in self._facts.values() for fact in facts]
+        explicit = {(fact.name[0], fact.copy_of) for fact in known}
+        groups: dict[tuple[Any, ...], list[Fact]] = {}
+        for fact in known:
+            group = fact.name[0], fact.origin
+            if group in origins:  # ids that a client gives twice are no copies; those have the same time
+                time = None if group in explicit else fact.time
+                groups.setdefault((*group, fact.role, fact.digest, time), []).append(fact)
+        return [*groups.values()]
 
     def _settle_group(self, facts: Sequence[Fact]) -> None:
         standing = [fact for fact in facts if self._stands(fact)]
         stored = [fact for fact in facts if fact.stored]
         owner = min(standing, key=lambda one: (self._began.get(one.name, LAST), one.name), default=None)
         if owner and not owner.stored:
-            texts = [self._texts[id(fact)] for fact in facts if id(fact) in self._texts]
-            if stored or texts or (owner.origin, owner.digest) in self._spare:
-                at = texts[0] if texts and not stored else None
-                self._added.append((owner, at, replace(stored[0]) if stored else None))
+            self._add(owner, facts, stored)
         for fact in stored:
             if fact is not owner:
                 self._removed.append((fact.name, fact.id))
                 fact.stored, fact.id = False, None
+
+    def _add(self, owner: Fact, alike: Sequence[Fact], stored: Sequence[Fact]) -> None:
+        """Note that a turn is to be stored, if its text can be had: from one that is, from a file, or to spare."""
+        texts = [self._texts[id(fact)] for fact in alike if id(fact) in self._texts]
+        if stored:
+            self._added.append((owner, None, replace(stored[0])))
+        elif texts:
+            self._added.append((owner, texts[0], None))
+        elif (owner.origin, owner.digest) in self._spare:
+            self._added.append((owner, None, None))
 
     # -- storing -------------------------------------------------------------------------------------------------------
 
@@ -330,13 +347,20 @@ class _Batch:
         rows = [await self._row(tx, *added) for added in self._added]
         await store.remove_turns(tx, self._removed)
         places = await store.add_turns(tx, rows) if rows else []
-        new = {id(fact) for fact, _, _ in self._added}
         for (fact, _, _), (number, id_) in zip(self._added, places, strict=True):
             fact.number, fact.id, fact.stored = number, id_, True
-        changed = [fact for fact in self._all() if not self._is_as_before(fact)]
+        await self._store_changes(tx, new={id(fact) for fact, _, _ in self._added})
+
+    async def _store_changes(self, tx: Transaction, new: set[int]) -> None:
+        """Store what changed of turns that are not new, and what is known of turns that are stored elsewhere."""
+        changed, as_before = [], set[int]()
+        for fact in self._all():
+            if not self._is_as_before(fact):
+                changed.append(fact)
+            elif not fact.stored:
+                as_before.add(id(fact))
         await store.renew_turns(tx, [fact for fact in changed if fact.stored and id(fact) not in new])
-        kept = {id(fact) for fact in self._all() if not fact.stored and self._is_as_before(fact)}
-        gone = [self._before[id(fact)] for fact in self._hidden if id(fact) not in kept]
+        gone = [self._before[id(fact)] for fact in self._hidden if id(fact) not in as_before]
         await store.set_hidden(tx, gone, [fact for fact in changed if not fact.stored])
 
     async def _row(self, tx: Transaction, fact: Fact, at: int | None, source: Fact | None) -> dict[str, Any]:
@@ -366,6 +390,15 @@ class _Batch:
         if at not in self._fitted:
             self._fitted[at] = fitted(self._said[at][1])
         return self._fitted[at]
+
+
+def _name_and_key(said: Said) -> tuple[Name, int]:
+    conversation, turn = said
+    return conversation_name(conversation), turn.key or 0
+
+
+def _with_digest(facts: Sequence[Fact], digest: str) -> Fact | None:
+    return next((fact for fact in facts if fact.digest == digest), None)
 
 
 def _by_place(facts: Sequence[Fact]) -> list[list[Fact]]:

@@ -197,19 +197,28 @@ async def _pool(
     core: Core, always: Sequence[Hit], now: datetime, *, user: str | None, project: str | None
 ) -> dict[UUID, Hit]:
     """Return the memories that may be in a digest, the best known first."""
-    found: dict[UUID, Hit] = {hit.id: hit for hit in always}
+    found = _by_id(always)
     relevant = {"sort": "relevance", **({"project": project} if project else {})}
     for asked in ({"sort": "created"}, relevant):
-        found = {hit.id: hit async for hit in _pages(core, asked, now)} | found
+        found = _by_id([hit async for hit in _pages(core, asked, now)]) | found
     soon = window(now)
     days = date_pattern(soon) or ""
     ahead = await core.store.read_transaction(lambda tx: listing.soon(tx, soon.start, soon.end, days))
-    found = {hit.id: hit for hit in ahead} | found
+    found = _by_id(ahead) | found
     fit = [hit for hit in found.values() if contexts.concerns(core, hit, user=user, project=project)]
-    if project and user is None:  # whose project it is not, their own matters have no place in it
-        theirs = {hit.user for hit in fit if hit.project} - {None}
-        fit = [hit for hit in fit if not theirs or hit.user in {None, *theirs}]
-    return {hit.id: hit for hit in await contexts.trusted(core, fit)}
+    if project and user is None:
+        fit = _of_project_members(fit)
+    return _by_id(await contexts.trusted(core, fit))
+
+
+def _by_id(hits: Iterable[Hit]) -> dict[UUID, Hit]:
+    return {hit.id: hit for hit in hits}
+
+
+def _of_project_members(hits: Sequence[Hit]) -> list[Hit]:
+    """Return hits without the own matters of people who have nothing in the project."""
+    members = {hit.user for hit in hits if hit.project} - {None}
+    return [hit for hit in hits if not members or hit.user in {None, *members}]
 
 
 def _best_first(hits: dict[UUID, Hit], always: Sequence[Hit], days: dict[UUID, date]) -> tuple[list[UUID], ...]:
@@ -249,15 +258,19 @@ class _Room:
         if id_ in self.taken or self._is_outdated(id_):
             return
         lines = [self._line(one) for one in self._together(id_) if one not in self.taken]
-        fresh = {line.group for line in lines} - self._headings
-        length = sum(_line_size(line.text) for line in lines) + sum(_line_size(name or OF_NOBODY) + 1 for name in fresh)
+        length = self._length(lines)
         said = folded(self._hits[id_].content)
         if self._used + length > share * self._room or said in self._said:
             return
         self._used += length
-        self._headings |= fresh
+        self._headings |= {line.group for line in lines}
         self._said.add(said)
         self.taken |= {line.hit.id: replace(line, tier=share) for line in lines}
+
+    def _length(self, lines: Sequence[Line]) -> int:
+        """Return what lines take, with those headings that are not there yet."""
+        headings = {line.group for line in lines} - self._headings
+        return sum(_line_size(line.text) for line in lines) + sum(_line_size(one or OF_NOBODY) + 1 for one in headings)
 
     def _is_outdated(self, id_: UUID) -> bool:
         """Whether another surely tells what holds instead; that is shown where it fits."""

@@ -54,14 +54,23 @@ async def opening(
         fitting = await _with_topic(core, about, room, user=user, project=project)
         return (f"{date}\n{budget.recall_text(fitting)}" if fitting else ""), fitting
     always = await standing(core)
-    lines: list[Line] = []
+    lines = await _without_topic(core, always, room, user=user, project=project)
+    if lines:
+        return f"{date}\n{fenced([*grouped(lines)])}", [line.hit for line in lines]
+    if (user or project) and await digest(core, always, room, user=None, project=None):
+        return f"{date}\n{NOTHING_OF_THEIRS}", []
+    return "", []
+
+
+async def _without_topic(
+    core: Core, always: Sequence[Hit], room: int, *, user: str | None, project: str | None
+) -> list[Line]:
+    """Return the digest of a project: the one named, else that of the folder if it has any memory, else of all."""
     if project is None and core.here is not None:
         lines = await digest(core, always, room, user=user, project=core.here.name)
-    if not any(line.hit.project for line in lines):
-        lines = await digest(core, always, room, user=user, project=project)
-    if not lines and (user or project) and await digest(core, always, room, user=None, project=None):
-        return f"{date}\n{NOTHING_OF_THEIRS}", []
-    return (f"{date}\n{fenced([*grouped(lines)])}" if lines else ""), [line.hit for line in lines]
+        if any(line.hit.project for line in lines):
+            return lines
+    return await digest(core, always, room, user=user, project=project)
 
 
 def today() -> str:
@@ -116,22 +125,27 @@ async def left_out(
         return []
     looked_up = set(_doubtless_unknown(context, names, chosen))
     limits = await harmful_if_forgotten(core)
-    taken = {hit.id for hit in chosen}
-    found: list[Hit] = []
+    found = {hit.id: hit for hit in chosen}
     for name in names:
         theirs = [hit for hit in limits if _is_about(hit, name)]
         if name in looked_up:
-            asked = validated(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
-            hits = (await core.search(asked.without_counting_hidden(), Cursor(here()))).found
-            theirs += [hit for hit in hits if _speaks_of(hit, name)]
-        new = {hit.id: hit for hit in theirs if hit.id not in taken}
+            theirs += await _speaking_of(core, name, project)
         # Those of a person who is named count for whoever asks about them.
-        whose = {id_: hit.user if hit.user and _is_about(hit, name) else user for id_, hit in new.items()}
-        found += [hit for hit in new.values() if contexts.concerns(core, hit, user=whose[hit.id], project=project)][
-            :OF_EACH
-        ]
-        taken |= {hit.id for hit in found}
-    return await contexts.trusted(core, found)
+        whose = [hit.user if hit.user and _is_about(hit, name) else user for hit in theirs]
+        concerning = {
+            hit.id: hit
+            for hit, of in zip(theirs, whose, strict=True)
+            if hit.id not in found and contexts.concerns(core, hit, user=of, project=project)
+        }
+        found |= dict([*concerning.items()][:OF_EACH])
+    return await contexts.trusted(core, [*found.values()][len(chosen) :])
+
+
+async def _speaking_of(core: Core, name: str, project: str | None) -> list[Hit]:
+    """Return the best memories that have a person's name."""
+    asked = validated(Question, {"query": name, "mode": "text", "limit": OF_EACH, "project": project})
+    hits = (await core.search(asked.without_counting_hidden(), Cursor(here()))).found
+    return [hit for hit in hits if contexts.has_name(f"{hit.content} {hit.user or ''}", name)]
 
 
 def keep_needed(question: Question, hits: Sequence[Hit]) -> None:
@@ -182,10 +196,6 @@ def _doubtless_unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]
     return [name for name in names if name not in doubted and not any(_is_about(hit, name) for hit in chosen)][
         :MOST_NAMES
     ]
-
-
-def _speaks_of(hit: Hit, name: str) -> bool:
-    return contexts.has_name(f"{hit.content} {hit.user or ''}", name)
 
 
 def _is_about(hit: Hit, name: str) -> bool:

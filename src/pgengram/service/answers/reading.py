@@ -22,7 +22,7 @@ from pgengram.store.reading import history
 from pgengram.text.lexical.language import clear_language
 from pgengram.text.lexical.vocabulary import asks_for_all, is_small_talk
 from pgengram.text.lexical.words import damaged, words
-from pgengram.views import Found, Read, Recalled, around_view, memory_view, problems_view
+from pgengram.views import Found, Read, Recalled, Shown, around_view, memory_view, problems_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -68,9 +68,7 @@ async def _found_page(
     if not hits.found:
         question, hits, note = await _again(core, question, place, hits, spaces)
     names_asked.keep_needed(question, hits.found)
-    fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
-    views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
-    fitting = fitting[: room.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)]
+    fitting, views = _fitting(question, hits)
     core.note_shown(fitting, spaces)
     more = bool(fitting) and (len(fitting) < len(hits.found) or len(hits.found) == question.limit or further > 0)
     return Found(
@@ -78,7 +76,7 @@ async def _found_page(
         count=len(fitting),
         evidence=_answer_evidence(question, hits),
         answered=None if hits.answered is None else round(hits.answered, 3),
-        results=views[: len(fitting)],
+        results=views,
         in_detail=question.detail,
         search=hits.how,
         next_cursor=next_cursor(place, mark, fitting, more=more),
@@ -92,6 +90,14 @@ async def _found_page(
         degraded=_degraded(core, hits),
         stale=STALE.get() or None,
     )
+
+
+def _fitting(question: Question, hits: Hits) -> tuple[list[Hit], list[Shown]]:
+    """Return the hits that fit into the answer, and as they are shown."""
+    fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
+    views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
+    count = room.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)
+    return fitting[:count], views[:count]
 
 
 async def _hits(core: Core, question: Question, place: Cursor, spaces: Sequence[Beside]) -> tuple[Hits, int]:
@@ -179,13 +185,13 @@ async def recall_context(
         hits = await core.search(question, place)
         if not hits.found and not question.lists:
             question, hits, note = await _again(core, question, place, hits)
-    worth_it = budget.worth_recalling(hits.found)
-    chosen = budget.select_for_context(worth_it, max_chars)
+    recallable = budget.worth_recalling(hits.found)
+    chosen = budget.select_for_context(recallable, max_chars)
     if chosen:
         also = await names_asked.left_out(core, context, chosen, user=user, project=project)
         chosen = budget.select_for_context([*chosen, *also], max_chars)
-    if not note and worth_it and not chosen:
-        note = BUDGET_TOO_SMALL
+    elif recallable:
+        note = note or BUDGET_TOO_SMALL
     core.accesses.note([hit.id for hit in chosen])
     return Recalled(
         count=len(chosen),

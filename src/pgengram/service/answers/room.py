@@ -63,13 +63,14 @@ def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Sho
     if _value_size(answer) <= room:
         return answer
     names = [name for name, value in answer.items() if isinstance(value, list) and (lists is None or name in lists)]
+    answer = {**answer}
     for most in CLIPPED:
-        answer = {name: _clipped(value, most) if name in names else value for name, value in answer.items()}
+        answer |= {name: _clipped(answer[name], most) for name in names}
         if _value_size(answer) <= room:
             return answer
-    answer = {**answer, "note": " ".join(filter(None, (answer.get("note"), LEFT_OUT)))}
+    answer |= {"note": " ".join(filter(None, (answer.get("note"), LEFT_OUT)))}
     for most in (1, 0):
-        answer = {name: _with_few_beside(value, most) if name in names else value for name, value in answer.items()}
+        answer |= {name: _with_few_beside(answer[name], most) for name in names}
         if _value_size(answer) <= room:
             return answer
     answer, left_out = _with_fewer(answer, names, room)

@@ -32,11 +32,9 @@ async def beside(core: Core, question: Question, evidence: f.Evidence | None) ->
     """Return what an answer has of conversations: the turns that match if they are asked for; else how many of the
     latest match, where the memories hold no strong evidence.
     """
+    if not _looks_for_turns(core, question, evidence):
+        return {}
     asks = "turns" in question.include
-    if question.queries == [""] or question.offset or question.cursor:
-        return {}
-    if not asks and (evidence == "strong" or core.silence.lasts):
-        return {}
     asked = _query_words(question)
     projects = core.projects.names().in_small_letters(question.project)
     where = {"projects": projects, "since": question.since, "until": question.until}
@@ -53,6 +51,12 @@ async def beside(core: Core, question: Question, evidence: f.Evidence | None) ->
         return {"turns_match": matching or None}
     shown = [turn_view(row, asked, whole=question.detail) for row in rows]
     return {"turns": shown, "turns_match": matching if matching > len(rows) else None}
+
+
+def _looks_for_turns(core: Core, question: Question, evidence: f.Evidence | None) -> bool:
+    if question.queries == [""] or question.offset or question.cursor:
+        return False
+    return "turns" in question.include or not (evidence == "strong" or core.silence.lasts)
 
 
 def turn_view(row: Row, asked: Sequence[str] = (), *, whole: bool = False) -> Shown:
@@ -112,9 +116,8 @@ async def _not_in_memories(
     stored = await conversations.stored_since(tx, since, about) if since else []
     cites = {source.get("ref") for row in stored for source in row["sources"] or ()}
     known = [_stems(row["content"]) for row in stored]
-    fresh = [
-        row for row in said if conversations.turn_reference(row) not in cites and not _is_in(_stems(row["text"]), known)
-    ]
+    fresh = [row for row in said if conversations.turn_reference(row) not in cites]
+    fresh = [row for row in fresh if not _is_in(_stems(row["text"]), known)]
     return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["time"].timestamp(), -row["number"]))
 
 

@@ -262,6 +262,7 @@ CONFIRMED: Final = frozenset({"forget_memories", "tidy_memories"})  # take a con
 FORGOTTEN: Final = frozenset({"forgotten", "deleted", "removed", "invalidated"})
 NAMES_OF_IDS: Final = frozenset({"id", "ids", "from_id", "to_ids"})
 USUAL_STEP: Final = InvalidInput.default_hint
+FIND_IDS: Final = "Find the ids first with search_memories(query=…), then call {} with them; nothing was changed."
 
 
 def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, Any]) -> str:
@@ -269,8 +270,7 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
     unknown = {_snake_case(str(one["loc"][-1])) for one in problems if one["type"] == "extra_forbidden"}
     wrong = {str(one["loc"][0]) for one in problems if one["loc"]}
     if _lacks_ids(unknown, wrong):
-        then = f"then call {tool or 'this'} with them"
-        return f"Find the ids first with search_memories(query=…), {then}; nothing was changed."
+        return FIND_IDS.format(tool or "this")
     if unknown & NAMES_OF_ID:
         return _step_with_id(tool, given)
     if unknown & CONFIRMS and tool in CONFIRMED:
@@ -280,9 +280,7 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
         )
     if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
         return f"To erase permanently say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
-    if tool == "update_memory":
-        return _step_of_update(unknown, wrong, given)
-    return USUAL_STEP
+    return _step_of_update(unknown, wrong, given) if tool == "update_memory" else USUAL_STEP
 
 
 def _lacks_ids(unknown: set[str], wrong: set[str]) -> bool:

@@ -186,9 +186,13 @@ class Coercion:
         if wanted == "array":
             return self._list(name, value, node, needed, coerced)
         if wanted == "object":
-            nested = isinstance(value, dict) and "properties" in node
-            return self._object(value, node, frozenset(node["properties"]), coerced) if nested else value
+            return self._nested(value, node, coerced)
         return self._single(name, value, node, coerced) if self._liberal else value
+
+    def _nested(self, value: Any, node: Schema, coerced: dict[str, str]) -> Any:
+        if not isinstance(value, dict) or "properties" not in node:
+            return value
+        return self._object(value, node, frozenset(node["properties"]), coerced)
 
     def _says_nothing(self, name: str, value: Any, wanted: Any) -> bool:
         """Whether a text stands for an argument that is left out, except a link's type."""
@@ -202,15 +206,13 @@ class Coercion:
         items = node.get("items") or {}
         if self._liberal:
             value = self._as_list(name, value, items)
-        if not isinstance(value, list):
+        if not isinstance(value, list) or _is_vector(value, items):
             return value
         if self._liberal and items.get("type") == "string":
             kept = _without_blanks(name, value, coerced)
             if value and not kept and not needed:
                 return None
             value = self._meant(name, kept, items, coerced)
-        if items.get("type") == "number" and set(map(type, value)) == {float}:  # a vector says what it means
-            return value
         return [self._element(name, one, items, coerced) for one in value]
 
     def _as_list(self, name: str, value: Any, items: Schema) -> Any:
@@ -219,10 +221,7 @@ class Coercion:
             value = f.comma_separated(value)
         elif isinstance(value, dict) or (isinstance(value, str) and name in OF_TEXT):
             value = [value]
-        if isinstance(value, list) and (said := OF_TEXT.get(name)):
-            value = [_as_said(one, said) if isinstance(one, str) else one for one in value]
-            return value if name in BATCHES else [one for one in value if one is not None]
-        return value
+        return _with_texts_as_objects(name, value) if isinstance(value, list) and name in OF_TEXT else value
 
     def _meant(self, name: str, value: list[Any], items: Schema, coerced: dict[str, str]) -> list[Any]:
         """Return all words of an enumeration where one says so, and no more questions than may be asked at once."""
@@ -364,20 +363,32 @@ def _may_mean_another(name: str, value: Any, known: frozenset[str]) -> bool:
     return of_five or (name in OF_ANYTHING and "clear" in known)  # a note about a change is not its content
 
 
+def _with_texts_as_objects(name: str, value: list[Any]) -> list[Any]:
+    """Return objects, with one for each text among them; a blank text is None in a batch and else left out."""
+    read = [_as_said(one, OF_TEXT[name]) if isinstance(one, str) else one for one in value]
+    return read if name in BATCHES else [one for one in read if one is not None]
+
+
 def _as_said(text: str, said: str) -> dict[str, str] | None:
     return None if text.strip().lower() in NOTHING_IN_A_LIST else {said: text}
+
+
+def _is_vector(value: list[Any], items: Schema) -> bool:
+    """Whether a list has numbers alone, as it should have."""
+    return items.get("type") == "number" and set(map(type, value)) == {float}
 
 
 def _without_blanks(name: str, value: list[Any], coerced: dict[str, str]) -> list[Any]:
     """Return a list without elements that say nothing; "null" may be asked for."""
     nothing = {""} if name in MAY_BE_BLANK else NOTHING_IN_A_LIST
-    kept = [
-        one for one in value if one is not None and (not isinstance(one, str) or one.strip().lower() not in nothing)
-    ]
-    if len(kept) < len(value):
-        told = dict.fromkeys(clipped(one).strip() for one in value if isinstance(one, str) and one not in kept)
-        coerced[name] = f"{', '.join(word for word in told if word) or 'blank'} → left out"
-    return kept
+    if blanks := [one for one in value if _is_blank(one, nothing)]:
+        told = dict.fromkeys(clipped(one).strip() for one in blanks if one is not None)
+        coerced[name] = f"{', '.join(filter(None, told)) or 'blank'} → left out"
+    return [one for one in value if not _is_blank(one, nothing)]
+
+
+def _is_blank(value: Any, nothing: Collection[str]) -> bool:
+    return value is None or (isinstance(value, str) and value.strip().lower() in nothing)
 
 
 def _one_or_several(value: Any) -> str:

@@ -175,16 +175,12 @@ _PART: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 
 def too_many_parts(given: object) -> bool:
     """Whether a call holds more than `MAX_PARTS`, so that reading it would keep everybody waiting."""
-    left, parts = [given], 0
+    left, parts = [given] if isinstance(given, Mapping | list) else [], 0
     while left and parts <= MAX_PARTS:
         one = left.pop()
-        if isinstance(one, Mapping):
-            parts += len(one)
-            left += [value for value in one.values() if isinstance(value, Mapping | list)]
-        elif isinstance(one, list):
-            others = [value for value in one if not isinstance(value, int | float)]
-            parts += len(others)
-            left += [value for value in others if isinstance(value, Mapping | list)]
+        inside = one.values() if isinstance(one, Mapping) else [v for v in one if not isinstance(v, int | float)]
+        parts += len(inside)
+        left += [value for value in inside if isinstance(value, Mapping | list)]
     return parts > MAX_PARTS
 
 

@@ -66,6 +66,11 @@ async def recalled(spaces: Spaces, context: str, given: dict[str, Any]) -> Recal
     others = [one for one in await asyncio.gather(*(of(space) for space in mine)) if one and one[1].count]
     room = int(max_chars * OWN_SHARE) if others else max_chars
     own = await spaces.home.recall_context(context, **given | {"max_chars": max(LEAST, room)})
+    return _as_one(own, others) if others else own
+
+
+def _as_one(own: Recalled, others: Sequence[tuple[Space, Recalled]]) -> Recalled:
+    """Return what one's own memories and those of spaces recall as one answer."""
     texts = [own.context, *(f"Shared in {space.shown}:\n{_without_date(found.context)}" for space, found in others)]
     return own.model_copy(
         update={
@@ -73,7 +78,7 @@ async def recalled(spaces: Spaces, context: str, given: dict[str, Any]) -> Recal
             "context": "\n\n".join(filter(None, texts)),
             "memory_ids": [*own.memory_ids, *(id_ for _, found in others for id_ in found.memory_ids)],
             "evidence": _best_evidence([own, *(found for _, found in others)]),
-            "note": None if others else own.note,
+            "note": None,
         }
     )
 
@@ -87,16 +92,8 @@ async def read(spaces: Spaces, ids: Sequence[str], include: list[Around]) -> Rea
     """Return memories whole: one's own, and those that are in a space instead."""
     own = await spaces.home.get_memories(list(ids), include)
     left = [one["id"] for one in own.missing if one["error"]["code"] == NotFound.code]
-    memories = list(own.memories)
-    for space in await spaces.to_read() if left else []:
-        try:
-            async with spaces.manager(space) as manager:
-                found = await manager.get_memories(left, include)
-        except NoSuchSpace:
-            continue
-        memories += [{**one, "space": space.shown} for one in found.memories]
-        there = {one["id"] for one in found.missing}
-        left = [id_ for id_ in left if id_ in there]
+    found, left = await _read_in_spaces(spaces, left, include)
+    memories = [*own.memories, *found]
     missing = [one for one in own.missing if one["id"] in left or one["error"]["code"] != NotFound.code]
     return own.model_copy(
         update={
@@ -106,6 +103,23 @@ async def read(spaces: Spaces, ids: Sequence[str], include: list[Around]) -> Rea
             "error": missing[0]["error"] if missing and not memories else None,
         }
     )
+
+
+async def _read_in_spaces(
+    spaces: Spaces, ids: list[str], include: list[Around]
+) -> tuple[list[dict[str, Any]], list[str]]:
+    """Return the memories that are in a space, with its name, and the ids of those that are in none."""
+    memories: list[dict[str, Any]] = []
+    for space in await spaces.to_read() if ids else []:
+        try:
+            async with spaces.manager(space) as manager:
+                found = await manager.get_memories(ids, include)
+        except NoSuchSpace:
+            continue
+        memories += [{**one, "space": space.shown} for one in found.memories]
+        there = {one["id"] for one in found.missing}
+        ids = [id_ for id_ in ids if id_ in there]
+    return memories, ids
 
 
 async def whereabouts(spaces: Spaces, ids: Sequence[str]) -> str | None:

@@ -211,13 +211,12 @@ class Maintenance(Toolset):
         wanted = [name for name in FINDINGS if find is None or name in find]
         model = await self.core.current_model()
         projects = await self.core.projects_meant(project)
+        most = min(max_groups, _findings_limit(wanted)) if BRIEFLY.get() else max_groups
         async with self.core.store.snapshot() as tx:  # so that the versions are those of the texts that it compared
-            review = Review(tx, projects, min(max_groups, _findings_limit(wanted)) if BRIEFLY.get() else max_groups)
-            if "disputed" in wanted:
-                await review.note_disputes()
-            if {"duplicates", "contradictions", "outdated"} & {*wanted}:
-                await review.compare(model, threshold=self._near(threshold), offset=offset)
-            await review.judge([name for name in wanted if name in findings.CONDITIONS], timedelta(days=stale_days))
+            review = Review(tx, projects, most)
+            await review.inspect(
+                wanted, model, threshold=self._near(threshold), offset=offset, stale=timedelta(days=stale_days)
+            )
             left_out = review.leave_out(wanted, BRIEF_BYTES) if BRIEFLY.get() else []
             steps = review.steps_of(wanted)[: f.MAX_BATCH] if self._can_tidy else []
             plan = await ChangePlan.read(tx, steps, lock=False, replayable=True)

@@ -78,6 +78,7 @@ MERGING: Final = "says nearly the same as the one that replaces it"
 ELSEWHERE: Final = "It was changed on two machines at the same time. The other one says"
 CHOOSE: Final = "Confirm what is shown, or update_memory to the other."
 LINKED: Final = "linked as contradicting each other"
+COMPARING: Final = frozenset({"duplicates", "contradictions", "outdated"})
 
 
 class Review:
@@ -106,6 +107,24 @@ class Review:
         self._projects = projects
         self._limit = limit
         self._planned_ids: set[UUID] = set()
+
+    async def inspect(
+        self, wanted: Sequence[str], model: VectorIndex | None, *, threshold: float, offset: int, stale: timedelta
+    ) -> None:
+        """Find what needs care of the `wanted` kinds.
+
+        Args:
+            wanted: names of findings.
+            model: whose vectors tell what is near; None compares nothing.
+            threshold: least cosine of duplicates.
+            offset: of the memories that are compared.
+            stale: for how long a memory of no use was not used.
+        """
+        if "disputed" in wanted:
+            await self.note_disputes()
+        if not COMPARING.isdisjoint(wanted):
+            await self.compare(model, threshold=threshold, offset=offset)
+        await self.judge([name for name in wanted if name in findings.CONDITIONS], stale)
 
     # -- pairs -----------------------------------------------------------------------------------------------------
 
