@@ -266,7 +266,7 @@ def judged(seen: Iterable[Seen]) -> list[Judged]:
                 Judged(
                     one.data,
                     one.group,
-                    way_of(one.noted.asked, matches),
+                    way_of(one.noted.asked, by_meaning=any(match.similarity is not None for match in matches)),
                     told,
                     2 * long_talk > len(matches[:JUDGED]),
                     np.array([match.fit for match in matches]) - one.noted.field.best_fit,

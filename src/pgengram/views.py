@@ -16,6 +16,7 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
 from pgengram.runtime.context import author_of
+from pgengram.text.fit import is_likely
 from pgengram.text.lexical.language import clear_language
 from pgengram.text.moments import is_day
 
@@ -114,8 +115,8 @@ class Found(Answer):
     in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
 
     def is_likely(self, hit: Shown) -> bool:
-        """Whether one of its hits fits: none does where there is no evidence, and no hit that is marked."""
-        return self.evidence != "none" and "unlikely" not in hit
+        """Whether one of its hits is likely to answer."""
+        return is_likely(hit, self.evidence)
 
 
 class Recalled(Answer):

@@ -139,6 +139,30 @@ def test_a_part_of_a_word_finds_what_contains_it_and_a_question_of_other_things_
         assert "Nothing fits" not in found
 
 
+def test_a_search_says_as_much_of_its_evidence_as_the_tools_do(store: dict[str, str]) -> None:
+    for text in (
+        "Mara moved billing to Stripe on 3 March 2026, because only Stripe handles SEPA direct debit.",
+        "Jonas is allergic to peanuts and carries an adrenaline pen.",
+        "The staging server is restarted every Sunday at four in the morning.",
+    ):
+        added(store, text)
+    heads = {"strong": "id ", "weak": "Perhaps:", "none": "Nothing fits for certain."}
+    met = set()
+
+    asked = (
+        "when is the staging server restarted",
+        "what handles the debit of Jonas",
+        "which restarted engine carries zebras over frozen lakes",
+    )
+    for question in asked:
+        evidence = answered(store, "search", question)["evidence"]
+        met.add(evidence)
+        said = typed(store, "search", question).stdout
+        assert said.startswith(heads[evidence]), question
+
+    assert met == {*heads}
+
+
 def test_what_holds_now_is_written_as_a_text_for_another_assistant(store: dict[str, str], tmp_path: Path) -> None:
     added(store, "Answer in English.\nBe brief.", "--kind", "preference", "--occurred-at", "2026-03-01")
     added(store, "The release is on Friday.", "--project", "ark", "--kind", "decision")

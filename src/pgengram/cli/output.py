@@ -134,12 +134,12 @@ def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> No
     """Print the hits of a search, best first, without those that hardly fit unless all are wanted; and turns that
     match.
 
-    Where nothing fits, the nearest few are shown as such.
+    Where nothing fits, the nearest few are shown as such; where it isn't sure that one answers, that is said.
     """
     hits = found["results"]
-    fit = fit_of(found.get("query", ""), hits, found.get("answered"))
-    if hits and not fit.hits:
-        say("Nothing fits for certain. The nearest:")
+    fit = fit_of(found.get("query", ""), hits, found.get("evidence"))
+    if hits and not fit.sure:
+        say("Perhaps:" if fit.hits else "Nothing fits for certain. The nearest:")
     shown = hits if everything else fit.hits or hits[:NEAREST]
     if shown or not found.get("turns"):
         print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))

@@ -59,12 +59,13 @@ Facets = dict[str, dict[str, int]]  # of each filter its values, with how many m
 class Results:
     """What a search found.
 
-    hits: from the first page on, or of the page that was asked for; strong: how many of them fit well, before the
-    others; in_words: whether a word that was looked for is in any.
+    hits: from the first page on, or of the page that was asked for; strong: how many of them fit, before the
+    others; sure: whether it is sure that one of these answers; in_words: whether a word that was looked for is in any.
     """
 
     hits: list[Shown]
     strong: int
+    sure: bool
     in_words: bool
     next_cursor: str | None
     note: str | None
@@ -128,8 +129,9 @@ class ViewService:
                 break
             found = await self.manager.search_memories(question.model_copy(update={"cursor": found.next_cursor}))
             hits += found.results
-        fit = fit_of(asked.get("q", ""), hits, found.answered)
-        return Results(fit.hits + fit.others, len(fit.hits), fit.in_words, found.next_cursor, note)
+        fit = fit_of(asked.get("q", ""), hits, found.evidence)
+        in_words = any(hit.get("why", {}).get("words") for hit in hits)
+        return Results(fit.hits + fit.others, len(fit.hits), fit.sure, in_words, found.next_cursor, note)
 
     def lists(self, asked: Mapping[str, str]) -> bool:
         """Whether what is asked for is the beginning of a list, which has a length, and no ranking."""
