@@ -39,12 +39,12 @@ FEATURES: dict[int, Feature] = {
     1: Feature(
         "Four types of memory, each with its own details, stored in one step",
         (AGI,),
-        "`create_memory` with `type`. Put the details into `metadata`; other keys are kept there and reported.",
+        "`create_memory` with `type`, and the details in `metadata`.",
     ),
     2: Feature(
         "Vectors computed from the text",
         (CONTINUITY, SKYNET, OWNSONA, CROW),
-        "Automatic. Pass your own vector in `embedding` if its length fits.",
+        "Automatic, or pass your own in `embedding`.",
     ),
     3: Feature(
         "Any embedding model, switched while searches go on, or none at all",
@@ -54,7 +54,7 @@ FEATURES: dict[int, Feature] = {
     4: Feature(
         "Documented, enforced limits",
         (CONTINUITY, OWNSONA),
-        "Each tool's schema states them, and so does the error when a value exceeds one.",
+        "In each tool's schema, and in the error when a value exceeds one.",
     ),
     5: Feature(
         "Errors with a code, a message and a next step",
@@ -64,12 +64,12 @@ FEATURES: dict[int, Feature] = {
     6: Feature(
         "Secrets are refused in every field",
         (OWNSONA,),
-        "Automatic: the call fails with `SECRET_REJECTED` and stores nothing. With `PGENGRAM_SECRETS` set to `redact`, the rest is stored.",
+        "Automatic: `SECRET_REJECTED`. With `PGENGRAM_SECRETS` set to `redact`, the rest is stored.",
     ),
     7: Feature(
         "Saying the same again creates no second memory",
         (OWNSONA,),
-        "`create_memory` returns `created: false`, confirms the existing memory, merges tags, and revives it if it had expired.",
+        "`create_memory` returns `created: false`, confirms the existing memory and merges tags.",
     ),
     8: Feature(
         "Near duplicates are detected",
@@ -79,7 +79,7 @@ FEATURES: dict[int, Feature] = {
     9: Feature(
         "Near duplicates can be merged",
         (CONTINUITY,),
-        "`dedup_policy: merge`, but only if one text says all that the other says in the same words. The history keeps the old text.",
+        "`dedup_policy: merge`, if one text says all that the other says in the same words.",
     ),
     10: Feature(
         "A warning if something was corrected before",
@@ -89,7 +89,7 @@ FEATURES: dict[int, Feature] = {
     11: Feature(
         "Consistent tags",
         (OWNSONA, CONTINUITY, CROW),
-        "Pass `tags` as a list or separated by commas, both to store and to filter. Edit synonyms with `tidy_memories` or `pgengram tags`.",
+        "`tags` as a list or separated by commas; synonyms by `tidy_memories` or `pgengram tags`.",
     ),
     12: Feature(
         "Provenance",
@@ -104,7 +104,7 @@ FEATURES: dict[int, Feature] = {
     14: Feature(
         "Confirming that something is still true",
         (OWNSONA,),
-        "`update_memory` with `confirm`. Among near duplicates, the one confirmed last ranks first, and hits that disagree name each other.",
+        "`update_memory` with `confirm`. Hits that disagree name each other.",
     ),
     15: Feature(
         "Importance that fades over time",
@@ -114,7 +114,7 @@ FEATURES: dict[int, Feature] = {
     16: Feature(
         "Use is counted and strengthens a memory",
         (AGI, CONTINUITY, CROW),
-        "Automatic: reading, confirming and changing strengthen a memory for a while; appearing in results is only counted. A reading with touch set to false isn't counted. `importance` never changes by itself.",
+        "Automatic: reading, confirming and changing strengthen a memory for a while; appearing in results is only counted. `importance` never changes by itself.",
     ),
     17: Feature(
         "Search by meaning",
@@ -134,7 +134,7 @@ FEATURES: dict[int, Feature] = {
     20: Feature(
         "Filters that apply before ranking",
         (AGI, SKYNET, OWNSONA, CROW),
-        "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more. Bounds are inclusive, and names in camel case work too.",
+        "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more.",
     ),
     21: Feature(
         "Short answers",
@@ -174,12 +174,12 @@ FEATURES: dict[int, Feature] = {
     28: Feature(
         "Confirmation before anything is lost",
         (CROW,),
-        "Erasing, and changing many at once, first shows a preview. The client asks its user, or you pass `confirm_token` within 60 seconds.",
+        "Erasing, and changing many at once, first shows a preview. The client asks its user, or you pass `confirm_token`.",
     ),
     29: Feature(
         "Batches",
         (OWNSONA,),
-        "`create_memories` with up to 200 `items`. An invalid item doesn't affect the others, unless `atomic` is set. `forget_memories` with `replacements` splits a memory in one step.",
+        "`create_memories` with up to 200 `items`. An invalid item doesn't affect the others, unless `atomic` is set.",
     ),
     30: Feature(
         "Typed links between memories",
@@ -209,7 +209,7 @@ FEATURES: dict[int, Feature] = {
     35: Feature(
         "A history of every change",
         (AGI,),
-        "`get_memories` with `include: history` shows old and new values, who changed them and in which session. After erasing, only the names of the changed fields are left.",
+        "`get_memories` with `include: history` shows old and new values, and who changed them.",
     ),
     36: Feature(
         "A review that finds what to tidy up",
@@ -219,7 +219,7 @@ FEATURES: dict[int, Feature] = {
     37: Feature(
         "Counts and health",
         SYSTEMS,
-        "`memory_stats`: states, types, kinds, projects, tags, histograms, newest and most read memories, vectors and index.",
+        "`memory_stats`: states, types, kinds, projects, tags, histograms, vectors and index.",
     ),
     38: Feature(
         "Themes, identity and worldview",
@@ -244,7 +244,7 @@ FEATURES: dict[int, Feature] = {
     42: Feature(
         "Remembered text is data, never instructions",
         (OWNSONA, CROW),
-        "Automatic: recalled text is fenced so that no content can close the fence, and SQL values are always parameters.",
+        "Automatic: no content can close the marks around recalled text, and SQL values are parameters.",
     ),
     43: Feature(
         "Emotion and confidence",
@@ -254,7 +254,7 @@ FEATURES: dict[int, Feature] = {
     44: Feature(
         "Automatic schema updates",
         (OWNSONA,),
-        "Automatic: a server updates the schema when it starts, one server at a time, completely or not at all.",
+        "Automatic, when a server starts, completely or not at all.",
     ),
     45: Feature(
         "Clean protocol output",
@@ -297,8 +297,8 @@ def page() -> str:
 HEAD = """\
 # What pgengram can do
 
-Each capability, how to use it, and which of five other memory systems promise it, by their values of `PGENGRAM_COMPAT`.
-`pytest` fails unless a test shows each: search the tests for `shows(` and its number.
+Each capability, how to use it, and which of five other memory systems promise it. `pytest` fails unless a test shows
+each: search the tests for `shows(` and its number.
 """
 
 
