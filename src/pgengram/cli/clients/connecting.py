@@ -50,7 +50,7 @@ ClientName = Annotated[
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
     Path | None,
-    typer.Option(help="Use the settings of the project in this folder instead of your own.", file_okay=False),
+    typer.Option(help="Change the settings of the project in this folder, not your own.", file_okay=False),
 ]
 
 
@@ -66,12 +66,8 @@ async def connect(
     ] = None,
     name: ServerName = c.NAME,
     folder: Folder = None,
-    only_print: Annotated[
-        bool, typer.Option("--print", help="Only print the entry and the file it belongs in.")
-    ] = False,
-    only_link: Annotated[
-        bool, typer.Option("--link", help="Only print a link that adds the server to cursor or vscode.")
-    ] = False,
+    only_print: Annotated[bool, typer.Option("--print", help="Only print the entry and its file.")] = False,
+    only_link: Annotated[bool, typer.Option("--link", help="Only print a link for cursor or vscode.")] = False,
     hooks: Annotated[
         str,
         typer.Option(
@@ -84,8 +80,7 @@ async def connect(
 ) -> int:
     """Shows the change, asks, keeps a backup, and writes. Without CLIENT it offers the assistants that it finds.
 
-    Settings of the environment (`PGENGRAM_NAMESPACE`, `PGENGRAM_DATA_DIR`, …) are written to the entry. For a client
-    that is not listed, print the entry with `pgengram connect any`.
+    Settings of the environment, such as `PGENGRAM_NAMESPACE`, are written to the entry.
 
     Examples: `pgengram connect`, `pgengram connect claude-desktop`,
     `PGENGRAM_NAMESPACE=work pgengram connect cursor --name work`, `pgengram connect vscode --folder . --yes`,

@@ -37,28 +37,22 @@ from pgengram.text.moments import ago
 
 SpacesAllowed = Annotated[
     list[str] | None,
-    typer.Option(
-        "--space", help="A shared space that it may use; NAME:read for one that it may only read. Repeatable."
-    ),
+    typer.Option("--space", help="A shared space that it may use; NAME:read only to read. Repeatable."),
 ]
 connection = Commands("Show and end the connections of programs that signed in.")
 
 
 @command
 async def pair(
-    person: Annotated[
-        str, typer.Option(help="For whom; somebody new becomes a person when they type the code.", show_default=False)
-    ] = "",
-    namespace: Annotated[
-        str, typer.Option(help="Whose memories; by default the person's, or PGENGRAM_NAMESPACE.")
-    ] = "",
+    person: Annotated[str, typer.Option(help="For whom; somebody new becomes a person then.", show_default=False)] = "",
+    namespace: Annotated[str, typer.Option(help="Whose memories; by default the person's.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
     spaces: SpacesAllowed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a code that lets one program in, when you type it on the page that the program opened.
+    """Print a code that lets one program in, when you type it on the page that it opened.
 
-    It is valid for ten minutes, once. Of the shared spaces, the page lets you leave some out.
+    It is valid for ten minutes, once.
 
     Example: `pgengram pair`
     """
@@ -156,9 +150,9 @@ async def revoke_connections(
 async def log(
     limit: Annotated[int, typer.Option(help="How many entries.", min=1, max=10_000)] = 50, as_json: AsJson = False
 ) -> None:
-    """Show who was let in and who was not, the latest first.
+    """Show who was let in and who was not.
 
-    It holds no tokens, codes or addresses, and a year of it is kept.
+    It holds no tokens, codes or addresses; a year of it is kept.
 
     Example: `pgengram connection log --limit 20`
     """
@@ -187,7 +181,7 @@ passkey = Commands("Show and remove the passkeys with which people confirm sign-
 async def list_passkeys(as_json: AsJson = False) -> None:
     """List the passkeys, and whose memories each opens.
 
-    A person adds one on the sign-in page, after typing a code of `pgengram pair`.
+    A person adds one on the sign-in page.
 
     Example: `pgengram passkey list`
     """
@@ -214,7 +208,7 @@ async def list_passkeys(as_json: AsJson = False) -> None:
 async def remove_passkey(
     id: Annotated[str, typer.Argument(help="Its id from `pgengram passkey list`.")], as_json: AsJson = False
 ) -> None:
-    """Remove a passkey permanently. Programs that it let in stay connected until you end them.
+    """Remove a passkey permanently. Programs that it let in stay connected.
 
     Example: `pgengram passkey remove 4f90712c36b507b2`
     """
@@ -231,9 +225,7 @@ token = Commands("Manage tokens of clients that connect over HTTP.")
 @command
 async def create(
     name: Annotated[str, typer.Argument(help="Who it is for; the history shows this name.")],
-    namespace: Annotated[
-        str, typer.Option(help="The namespace it gives access to; by default PGENGRAM_NAMESPACE.")
-    ] = "",
+    namespace: Annotated[str, typer.Option(help="Whose memories; by default PGENGRAM_NAMESPACE.")] = "",
     read_only: Annotated[bool, typer.Option("--read-only", help="Allow searching and reading only.")] = False,
     spaces: SpacesAllowed = None,
     days: Annotated[float | None, typer.Option(help="Days until it expires; by default never.", min=0)] = None,

@@ -107,10 +107,10 @@ class Mark:
 
 @command
 async def bench(
-    calls: Annotated[int, typer.Option(help="How many times to measure each operation.", min=10, max=10_000)] = 100,
+    calls: Annotated[int, typer.Option(help="How often to measure each operation.", min=10, max=10_000)] = 100,
     as_json: AsJson = False,
 ) -> None:
-    """Shows each time next to the best that this machine can do. The store is not changed.
+    """Shows each time next to the best that this machine can do. Changes nothing.
 
     Examples: `pgengram bench`, `pgengram bench --calls 500 --json`
     """

@@ -64,9 +64,7 @@ async def list_conversations(project: OfProject = None, limit: Limit = 20, as_js
 @conversations.command()
 @command
 async def show(
-    conversation: Annotated[
-        str, typer.Argument(help="Its id from `pgengram conversations list`, or the first characters of it.")
-    ],
+    conversation: Annotated[str, typer.Argument(help="Its id, or the first characters of it.")],
     as_json: AsJson = False,
 ) -> None:
     """Print a conversation word for word.
@@ -93,7 +91,7 @@ async def suggest(
     skip: Annotated[int, typer.Option(help="How many to pass over.", min=0)] = 0,
     as_json: AsJson = False,
 ) -> None:
-    """Show five things you said that no memory has yet, and ask which to remember. Nothing is stored otherwise.
+    """Show five things you said that no memory has yet, and ask which to remember.
 
     Examples: `pgengram conversations suggest`, `pgengram conversations suggest --client chatgpt --skip 5`
     """
@@ -184,7 +182,7 @@ async def receipts(
     limit: Limit = 20,
     as_json: AsJson = False,
 ) -> None:
-    """Each receipt says when and why a memory was given to a model, what that cost, and whether it was used since.
+    """Says when and why, what that cost, and whether the memory was used since.
 
     Examples: `pgengram receipts`, `pgengram receipts --limit 100 --json`
     """

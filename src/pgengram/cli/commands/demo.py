@@ -48,11 +48,11 @@ class Asked:
 
 @command
 async def demo(
-    everything: Annotated[bool, typer.Option("--all", help="Ask all questions instead of only three.")] = False,
-    keep: Annotated[Path | None, typer.Option(help="Keep the demo's memories in this folder.", file_okay=False)] = None,
+    everything: Annotated[bool, typer.Option("--all", help="Ask all questions, not three.")] = False,
+    keep: Annotated[Path | None, typer.Option(help="Keep the memories in this folder.", file_okay=False)] = None,
     as_json: AsJson = False,
 ) -> int:
-    """Starts a server as an assistant would, stores memories of a fictional company, and asks about them.
+    """Stores memories of a fictional company in a server of its own, and asks about them.
 
     --json asks all questions. The exit code is 0 if at least 90% of the expected memories are among the first three.
 

@@ -64,8 +64,6 @@ async def doctor(
     """Checks everything from the binaries to storing and finding a memory, then starts each connected entry as its
     assistant would.
 
-    When a check fails, the checks that depend on it are skipped.
-
     Example: `pgengram doctor --public https://memory.example.org/mcp`
     """
     if public:

@@ -36,19 +36,17 @@ async def _search_answer(asked: Mapping[str, Any]) -> Any:
 @command
 @with_filters
 async def search(
-    query: Annotated[
-        list[str], typer.Argument(help="What to look for, in your own words. Several questions are searched together.")
-    ],
+    query: Annotated[list[str], typer.Argument(help="What to look for. Several questions are searched together.")],
     asked: Asked,
     as_of: Annotated[str | None, typer.Option(help="What was true at that time.")] = None,
     mode: Annotated[str, typer.Option(help=f"{', '.join(MODES)}.", autocompletion=completing(MODES))] = "auto",
     why: Annotated[bool, typer.Option("--why", help="Show the parts of each score.")] = False,
-    turns: Annotated[bool, typer.Option("--turns", help="Also search the conversation turns that hooks keep.")] = False,
+    turns: Annotated[bool, typer.Option("--turns", help="Also search conversation turns.")] = False,
     everything: Annotated[bool, typer.Option("--all", help="Also show hits that hardly fit.")] = False,
     limit: Limit = 10,
     as_json: AsJson = False,
 ) -> None:
-    """The score is the estimated probability that a memory answers the question now.
+    """The score is the probability that a memory answers the question now.
 
     Examples: `pgengram search "where do we deploy?"`, `pgengram search tea --kind preference --since "last week"`
     """
@@ -135,7 +133,7 @@ async def graph(
     direction: Annotated[
         str, typer.Option(help="both, out or in.", autocompletion=completing(("both", "out", "in")))
     ] = "both",
-    limit: Annotated[int, typer.Option(help="How many memories to show at most.", min=1, max=f.MAX_NODES)] = 50,
+    limit: Annotated[int, typer.Option(help="How many memories to show.", min=1, max=f.MAX_NODES)] = 50,
     as_json: AsJson = False,
 ) -> None:
     """Example: `pgengram graph e8d03e19 --depth 3 --type causes`"""
@@ -175,10 +173,10 @@ def _left_out(number: int, depth: int, *, more: bool) -> str:
 async def recall(
     context: Annotated[str, typer.Argument(help="The task or topic. Without it: what matters now.")] = "",
     project: OfProject = None,
-    max_chars: Annotated[int, typer.Option(help="Longest text to print, in characters.", min=200, max=50_000)] = 4_000,
+    max_chars: Annotated[int, typer.Option(help="Length of the text, in characters.", min=200, max=50_000)] = 4_000,
     as_json: AsJson = False,
 ) -> int:
-    """The text is meant for an assistant. It is marked as data, and no memory in it can close the marks.
+    """The text is marked as data, and no memory in it can close the marks.
 
     Examples: `pgengram recall "the billing migration"`, `pgengram recall --project ark`
     """

@@ -82,13 +82,14 @@ async def tidy(
     ],
     project: OfProject = None,
     older_than_days: Annotated[
-        int | None, typer.Option(help="For archive and prune: stored more than this many days ago.", min=0, max=36_500)
+        int | None,
+        typer.Option(help="Archive or prune what was stored more than this many days ago.", min=0, max=36_500),
     ] = None,
     below_importance: Annotated[
-        float | None, typer.Option(help="For archive and prune: less important than this.", min=0, max=1)
+        float | None, typer.Option(help="Archive or prune what is less important.", min=0, max=1)
     ] = None,
     max_accesses: Annotated[
-        int | None, typer.Option(help="For archive and prune: read at most this often.", min=0)
+        int | None, typer.Option(help="Archive or prune what was read at most this often.", min=0)
     ] = None,
     yes: Yes = False,
     as_json: AsJson = False,
@@ -133,9 +134,7 @@ def _print_done(tidied: Tidied, left: int) -> None:
 async def tags(
     synonym: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="ALIAS=TAG", help="Use TAG wherever ALIAS is given; ALIAS= removes the synonym. Repeatable."
-        ),
+        typer.Option(metavar="ALIAS=TAG", help="Use TAG wherever ALIAS is given; ALIAS= ends that. Repeatable."),
     ] = None,
     broader: Annotated[
         bool | None,

@@ -24,9 +24,7 @@ person = Commands("Manage the people who share memories.")
 @command
 async def add(
     name: Annotated[str, typer.Argument(help="How others see them.")],
-    namespace: Annotated[
-        str, typer.Option(help="Where their own memories are; by default a namespace of that name.")
-    ] = "",
+    namespace: Annotated[str, typer.Option(help="Where their memories are; by default a namespace of that name.")] = "",
     as_json: AsJson = False,
 ) -> None:
     """Add a person with a namespace of their own.
@@ -79,7 +77,7 @@ async def erase(
 ) -> int:
     """Permanently erase a person: their own memories, and their name wherever it is.
 
-    What they shared stays in its space, as a former member's; an admin can erase it there.
+    What they shared stays in its space, as a former member's.
 
     Example: `pgengram person erase Mara`
     """

@@ -28,7 +28,7 @@ OldName = Annotated[str, typer.Argument(metavar="NAME", help="As `pgengram proje
 @projects.command(name="list")
 @command
 async def list_projects(as_json: AsJson = False) -> None:
-    """List the projects with their aliases and where they were seen, those with most memories first.
+    """List the projects with their aliases and folders.
 
     Example: `pgengram projects list`
     """
@@ -57,7 +57,7 @@ async def list_projects(as_json: AsJson = False) -> None:
 @projects.command()
 @command
 async def alias(
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The name to use as an alias.")],
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The name.")],
     project: Annotated[str, typer.Argument(help="The project, as `pgengram projects list` shows it.")],
     as_json: AsJson = False,
 ) -> None:
@@ -75,9 +75,9 @@ async def alias(
 @projects.command()
 @command
 async def unalias(
-    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias to remove.")], as_json: AsJson = False
+    name: Annotated[str, typer.Argument(metavar="ALIAS", help="The alias.")], as_json: AsJson = False
 ) -> None:
-    """Remove an alias: it becomes a project of its own again.
+    """Make an alias a project of its own again.
 
     Example: `pgengram projects unalias ark-website`
     """
@@ -93,7 +93,7 @@ async def rename(
     new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
     as_json: AsJson = False,
 ) -> None:
-    """Rename a project: its memories and conversations get the new name, and the old one stays an alias.
+    """Rename a project; the old name stays an alias.
 
     Example: `pgengram projects rename ark "Ark 2"`
     """

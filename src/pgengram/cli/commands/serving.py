@@ -40,18 +40,14 @@ if TYPE_CHECKING:
 LOOPBACK: Final = ("127.0.0.1", "localhost", "::1")
 ANY_ADDRESS: Final = ("0.0.0.0", "::", "")  # noqa: S104 - named in order to be told apart
 
-Http = Annotated[bool, typer.Option("--http", help="Serve over HTTP. Without a command pgengram serves over stdio.")]
+Http = Annotated[bool, typer.Option("--http", help="Serve over HTTP.")]
 Host = Annotated[str, typer.Option(help="Address to listen on.")]
 Port = Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.", min=0, max=65_535)]
-Url = Annotated[str, typer.Option(help="Address as clients know it, such as https://memory.example.org/mcp.")]
-AllowedHost = Annotated[
-    list[str] | None, typer.Option(help="A host name that clients may use for the server. Repeatable.")
-]
+Url = Annotated[str, typer.Option(help="Address for clients, such as https://memory.example.org/mcp.")]
+AllowedHost = Annotated[list[str] | None, typer.Option(help="A host name that clients may use. Repeatable.")]
 AllowedOrigin = Annotated[
     list[str] | None,
-    typer.Option(
-        help="The origin of a web page that may call the server, such as https://app.example.org. Repeatable."
-    ),
+    typer.Option(help="Origin of a web page that may call it, such as https://app.example.org. Repeatable."),
 ]
 Certfile = Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.", exists=True, dir_okay=False)]
 Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)]
@@ -59,44 +55,34 @@ SignInHere = Annotated[
     bool,
     typer.Option(
         "--sign-in",
-        help="Let Claude, ChatGPT, other programs and your phone sign in here, with your yes to each; needs --url.",
+        help="Let programs and your phone sign in, with your yes to each; needs --url.",
     ),
 ]
 NoRegister = Annotated[
     bool,
     typer.Option("--no-register", help="Refuse programs that only register themselves, as Cursor and Gemini CLI do."),
 ]
-PinnedOnly = Annotated[
-    bool, typer.Option("--known-clients-only", help="Fetch no documents about unknown programs from the web.")
-]
+PinnedOnly = Annotated[bool, typer.Option("--known-clients-only", help="Fetch no documents about unknown programs.")]
 SignInRate = Annotated[
     int,
-    typer.Option(
-        help="Sign-in pages per minute and address; behind a tunnel or proxy, of all programs together.", min=1
-    ),
+    typer.Option(help="Sign-in pages per minute and address; behind a proxy, of all together.", min=1),
 ]
 TrustedProxy = Annotated[
     list[str] | None,
-    typer.Option(
-        help="Address or network of a proxy whose X-Forwarded-For is believed, to count each visitor. Repeatable."
-    ),
+    typer.Option(help="Address or network of your proxy, whose X-Forwarded-For is believed. Repeatable."),
 ]
 NoAuth = Annotated[
-    bool, typer.Option("--no-auth", help="Accept every program on this machine without a token; loopback only.")
+    bool, typer.Option("--no-auth", help="Accept every program of this machine without a token; loopback only.")
 ]
-Rate = Annotated[
-    int, typer.Option(help="Calls per minute and token; a call counts once more for each 2,000 bytes of it.", min=1)
-]
+Rate = Annotated[int, typer.Option(help="Calls per minute and token; each 2,000 bytes count as one more.", min=1)]
 Patience = Annotated[float, typer.Option(help="Seconds within which a request must arrive.", min=0.1)]
 Issuer = Annotated[str, typer.Option(help="OAuth issuer whose tokens are also accepted.")]
 Audience = Annotated[str, typer.Option(help="Audience that such a token must have; by default the --url.")]
 ReadScope = Annotated[str, typer.Option(help="Scope that lets such a token read.")]
 WriteScope = Annotated[str, typer.Option(help="Scope that also lets such a token write.")]
-NamespaceClaim = Annotated[str, typer.Option(help="Claim of such a token that names the namespace.")]
-NamespacePrefix = Annotated[str, typer.Option(help="Prefix of the namespace's name, before that claim.")]
-PersonClaim = Annotated[
-    str, typer.Option(help="Claim that names the person whom somebody new becomes; without it nobody does.")
-]
+NamespaceClaim = Annotated[str, typer.Option(help="Its claim that names the namespace.")]
+NamespacePrefix = Annotated[str, typer.Option(help="Prefix of the namespace, before that claim.")]
+PersonClaim = Annotated[str, typer.Option(help="Its claim that names the person somebody new becomes.")]
 
 
 @command
@@ -259,11 +245,11 @@ async def ui(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you
-    get a new link to it.
+    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you get
+    a new link.
 
-    Other machines can't reach it. Other users and servers of this machine can, but see nothing without a link; whoever
-    opens the printed link first is signed in. `Sign-ins` in its settings shows and ends every sign-in.
+    Other machines can't reach it. Other users of this machine see nothing without a link; whoever opens the printed link
+    first is signed in. `Sign-ins` in its settings ends sign-ins.
 
     Example: `pgengram ui --no-browser --port 8823`
     """

@@ -30,7 +30,7 @@ from pgengram.text.moments import ago
 Name = Annotated[str, typer.Argument(metavar="SPACE", help="From `pgengram space list`.")]
 Who = Annotated[str, typer.Argument(metavar="PERSON", help="From `pgengram person list`.")]
 ByOwner = Annotated[
-    bool, typer.Option("--as-owner", help="Do it as the owner of the server, without being an admin of the space.")
+    bool, typer.Option("--as-owner", help="As the owner of the server, without being an admin of the space.")
 ]
 InSpace = Annotated[str, typer.Option("--space", help="The space.")]
 AGREED: Final = "Share them?"

@@ -59,9 +59,7 @@ async def add(
     occurred_at: Annotated[str | None, typer.Option(help="When it happened.")] = None,
     expires_at: Annotated[str | None, typer.Option(help="When to hide it.")] = None,
     related_to: Annotated[list[str] | None, typer.Option(help="Id of a memory to link to. Repeatable.")] = None,
-    replaces: Annotated[
-        list[str] | None, typer.Option(help="Id of a memory to forget, as this one holds instead. Repeatable.")
-    ] = None,
+    replaces: Annotated[list[str] | None, typer.Option(help="Id of a memory that no longer holds. Repeatable.")] = None,
     pin: Annotated[bool, typer.Option("--pin", help="Never let it fade.")] = False,
     as_json: AsJson = False,
 ) -> None:
@@ -150,13 +148,11 @@ async def forget(
         list[str] | None, typer.Option(help="Id of the memory that replaces it. Repeatable.")
     ] = None,
     hard: Annotated[bool, typer.Option("--hard", help="Erase permanently; asks first.")] = False,
-    turns: Annotated[
-        bool, typer.Option("--turns", help="With --hard, also erase the conversation turns that they cite.")
-    ] = False,
+    turns: Annotated[bool, typer.Option("--turns", help="With --hard, also erase the turns that they cite.")] = False,
     yes: Yes = False,
     as_json: AsJson = False,
 ) -> int:
-    """Forgotten memories don't appear in search. With --hard they are erased and can't be restored.
+    """Forgotten memories don't appear in search. Erased ones can't be restored.
 
     Examples: `pgengram forget e8d03e19 --reason "moved to another bank"`, `pgengram forget e8d03e19 --hard`
     """
@@ -212,13 +208,10 @@ async def restore(
         typer.Argument(metavar="FILE|ID…", help="A file written by `pgengram backup`, or ids of memories."),
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restore a backup without asking.")] = False,
-    without_copy: Annotated[
-        bool, typer.Option("--without-copy", help="Don't back up the store as it is before it is replaced.")
-    ] = False,
+    without_copy: Annotated[bool, typer.Option("--without-copy", help="Don't back up the store as it was.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """A backup replaces the whole store. Every row is checked before anything is removed, and the store as it was stays
-    in a backup of its own.
+    """A backup replaces the whole store; the store as it was stays in a backup of its own.
 
     Examples: `pgengram restore e8d03e19`, `pgengram restore /media/usb/memories.backup`
     """

@@ -52,7 +52,7 @@ async def distribute(
 @machines.command("status")
 @command
 async def show_machines(as_json: AsJson = False) -> int:
-    """Show the machines, what each holds, and whether row-level security is on everywhere.
+    """Show the machines, what each holds, and whether row-level security is on.
 
     The exit code is 1 if it is off on one of them.
 
@@ -67,7 +67,7 @@ async def show_machines(as_json: AsJson = False) -> int:
 async def add_machine(
     node: Node,
     coordinator: Annotated[
-        str, typer.Option(metavar="HOST[:PORT]", help="The coordinator's address as seen by the machines; needed once.")
+        str, typer.Option(metavar="HOST[:PORT]", help="The coordinator's address for the machines; needed once.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -36,19 +36,15 @@ async def backup(
     ] = None,
     if_due: Annotated[
         bool,
-        typer.Option(
-            "--if-due", help="Only if the newest daily backup is older than a day; keeps PGENGRAM_BACKUP_DAYS of them."
-        ),
+        typer.Option("--if-due", help="Only if the newest is older than a day; keeps PGENGRAM_BACKUP_DAYS of them."),
     ] = False,
     also_in: Annotated[
         str,
-        typer.Option(
-            metavar="FOLDER", help="From now on also copy each daily backup to this folder; `none` ends that."
-        ),
+        typer.Option(metavar="FOLDER", help="From now on copy each daily backup to this folder; `none` ends that."),
     ] = "",
     as_json: AsJson = False,
 ) -> None:
-    """Includes all namespaces and their history. Servers keep running.
+    """Has all namespaces with their history. Servers keep running.
 
     Examples: `pgengram backup /media/usb/memories.backup`, `pgengram backup --also-in /media/usb`
     """
@@ -92,8 +88,7 @@ async def upgrade(as_json: AsJson = False) -> None:
 
 @command
 async def migrate(as_json: AsJson = False) -> None:
-    """A server updates the schema by itself when it starts. This also takes back the rights that other roles than its
-    own have been given on the tables.
+    """A server does so by itself when it starts. This also takes back the rights of other roles on the tables.
 
     Example: `PGENGRAM_DATABASE_URL=postgresql://memo@db.example.org/memo pgengram migrate`
     """

@@ -91,9 +91,9 @@ def _name_typed(namespace: str, held: dict[str, int], *, is_on: bool, as_json: b
 
 @command
 async def erase_source(
-    source: Annotated[str, typer.Argument(help="A document, an address, or a system imported from, as it was stored.")],
+    source: Annotated[str, typer.Argument(help="A document, an address, or a system imported from.")],
     yes: AskNot = False,
-    confirm_token: Annotated[str, typer.Option(help="The token from the preview, for use without a terminal.")] = "",
+    confirm_token: Annotated[str, typer.Option(help="The token from the preview.")] = "",
     as_json: AsJson = False,
 ) -> int:
     """Shows what would be erased and asks. Without a terminal, the preview prints a token that confirms it, once and

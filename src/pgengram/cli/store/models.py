@@ -50,13 +50,13 @@ async def reindex(
     method: Annotated[
         str,
         typer.Option(
-            help="ivfflat is built quickly and suits a changing store; hnsw answers faster.",
+            help="ivfflat suits a changing store; hnsw answers faster.",
             autocompletion=completing(METHODS),
         ),
     ] = METHODS[0],
     as_json: AsJson = False,
 ) -> int:
-    """The server does this by itself when needed. Searches use the old index until the new one is built.
+    """The server does this by itself when needed. Searches use the old index meanwhile.
 
     Example: `pgengram reindex --method hnsw`
     """
@@ -162,15 +162,11 @@ model = Commands("Download an embedding model, or list those you have.")
 @model.command()
 @command
 async def use(
-    name: Annotated[
-        str, typer.Argument(help="Its name on the hub, such as intfloat/multilingual-e5-small; or builtin.")
-    ],
-    revision: Annotated[
-        str, typer.Option(help="A commit, tag or branch. The commit it names now is recorded.")
-    ] = "main",
-    file: Annotated[str | None, typer.Option(help="Which ONNX file to use if there are several.")] = None,
+    name: Annotated[str, typer.Argument(help="Its name on the hub; or builtin.")],
+    revision: Annotated[str, typer.Option(help="A commit, tag or branch.")] = "main",
+    file: Annotated[str | None, typer.Option(help="Which of several ONNX files.")] = None,
     dimensions: Annotated[
-        int | None, typer.Option(help="Keep only the first dimensions, if the model is trained for it.", min=16)
+        int | None, typer.Option(help="Keep only the first, if the model is trained for it.", min=16)
     ] = None,
     query_prefix: Annotated[str | None, typer.Option(help="Text to put before each question.")] = None,
     passage_prefix: Annotated[str | None, typer.Option(help="Text to put before each memory.")] = None,

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 sync = Commands("Keep one memory on several machines, through a folder, a server or a repository.")
 ON_THE_OTHER = "On the other machine: pgengram sync join {} {}"
-Name = Annotated[str, typer.Option("--name", help="What this machine is called on the others. Default: its host name.")]
+Name = Annotated[str, typer.Option("--name", help="What the others call this machine; by default its host name.")]
 Shared = Annotated[
     str,
     typer.Argument(
@@ -29,7 +29,7 @@ Shared = Annotated[
     ),
 ]
 Token = Annotated[
-    str, typer.Option("--token", help="For a pgengram server: what `pgengram token create` printed there.")
+    str, typer.Option("--token", help="Of a pgengram server: what `pgengram token create` printed there.")
 ]
 
 
@@ -61,7 +61,7 @@ async def join(
     token: Token = "",
     as_json: AsJson = False,
 ) -> int:
-    """Exchange this memory with a machine that does so already. What both have stays, and each gets what the other has.
+    """Exchange this memory with a machine that does so already. Each gets what the other has.
 
     Example: `pgengram sync join ~/Dropbox ABCD-EFGH-…`
     """
@@ -77,7 +77,7 @@ async def join(
 @sync.command("now")
 @command
 async def now(as_json: AsJson = False) -> int:
-    """Exchange at once. A running server does so by itself, every minute and soon after each change.
+    """Exchange at once. A running server does so by itself.
 
     Example: `pgengram sync now`
     """
@@ -89,7 +89,7 @@ async def now(as_json: AsJson = False) -> int:
 @sync.command("status")
 @command
 async def status(as_json: AsJson = False) -> None:
-    """Show the machines that take part, what is not exchanged yet, and what could not be read.
+    """Show the machines, what is not exchanged yet, and what could not be read.
 
     Example: `pgengram sync status`
     """

@@ -78,9 +78,9 @@ async def export_(
     encrypt: Annotated[bool, typer.Option("--encrypt", help="Encrypt it with a passphrase, as age does.")] = False,
     recipient: Annotated[
         list[str] | None,
-        typer.Option(help="Encrypt it for a key instead: age1…, ssh-ed25519 …, or a file of them. Repeatable."),
+        typer.Option(help="Encrypt it for a key: age1…, ssh-ed25519 …, or a file of them. Repeatable."),
     ] = None,
-    mine: Annotated[bool, typer.Option("--mine", help="Of a shared space only what you stored yourself.")] = False,
+    mine: Annotated[bool, typer.Option("--mine", help="Of a shared space only what you stored.")] = False,
     as_json: AsJson = False,
 ) -> None:
     """Use it to move memories to another store. The file appears only once it is complete.
@@ -168,20 +168,14 @@ async def import_(
     ] = "",
     mapped: Annotated[
         str,
-        typer.Option(
-            "--map", help="For csv and json: which column goes into which field, such as content=text,created_at=date."
-        ),
+        typer.Option("--map", help="Of csv and json: columns of fields, such as content=text,created_at=date."),
     ] = "",
-    encoding: Annotated[
-        str, typer.Option(help="Encoding of files that are not Unicode, such as cp1252 or shift_jis.")
-    ] = "",
+    encoding: Annotated[str, typer.Option(help="Encoding of files that aren't Unicode, such as cp1252.")] = "",
     gone: Annotated[
         Fate,
-        typer.Option(help="What to do with memories whose notes you deleted from a Markdown export."),
+        typer.Option(help="Memories whose exported notes you deleted: ask, forget or keep."),
     ] = "ask",
-    identity: Annotated[
-        Path | None, typer.Option(help="File of the secret key that opens an encrypted export.")
-    ] = None,
+    identity: Annotated[Path | None, typer.Option(help="File of the secret key of an encrypted export.")] = None,
     restore_erased: Annotated[
         bool, typer.Option("--restore-erased", help="Also import memories that you erased here.")
     ] = False,
