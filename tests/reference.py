@@ -51,8 +51,12 @@ def typed(schema: dict[str, Any]) -> str:
         return " or ".join(typed({**schema, "type": one}) for one in kinds)
     words = str(kinds)
     if words == "array":
-        words = f"list of {typed(schema.get('items', {}))}"
-    said = [between(schema.get(low), schema.get(high)) for low, high in BOUNDS if low in schema or high in schema]
+        words = f"list of {typed({**schema.get('items', {}), 'maxLength': None})}"
+    said = [
+        between(schema.get(low), schema.get(high))
+        for low, high in BOUNDS
+        if schema.get(low) is not None or schema.get(high) is not None
+    ]
     said += [schema["format"]] if "format" in schema else []
     return f"{words}, {', '.join(said)}" if said else words
 
@@ -196,12 +200,10 @@ def usage(words: Iterable[str], one: Any) -> str:
 
 
 def about(words: Iterable[str], one: Any) -> str:
-    """Return a command's help without examples that only repeat its usage."""
-    name = re.escape(" ".join(words))
-    said = re.sub(rf"\n+Example: `{name}(?: [^-`=\s]\S*){{0,2}}(?: --json)?`$", "", inspect.cleandoc(one.help or ""))
-    return re.sub(rf"Examples: `{name}`, (?=`[^`]*`$)", "Example: ", said).replace(
-        f"Examples: `{' '.join(words)}`, ", "Examples: "
-    )
+    """Return a command's help, with its examples where several say more than the usage does."""
+    usual = f"`{' '.join(words)}`, "
+    said = inspect.cleandoc(one.help or "").replace(f"Examples: {usual}", "Examples: ")
+    return re.sub(r"\n+Examples?: `[^`]+`$", "", said)
 
 
 def command_line() -> Iterator[str]:
@@ -209,7 +211,7 @@ def command_line() -> Iterator[str]:
     as_text = ", ".join(f"`{' '.join(words[1:])}`" for words, one in found if "--json" not in map(called, one.params))
     yield (
         "`pgengram` without a command serves MCP over stdin and stdout. `pgengram --version` prints the version, `--install-completion` "
-        "sets up completion in your shell, and every command has `--help`.\n\n"
+        "sets up completion in your shell, and `--help` after any command shows what is here, with an example.\n\n"
         f"`--json` makes every command print JSON, except {as_text}. Exit codes: 0 success, 1 failure, 2 invalid argument or setting, "
         "130 Ctrl+C. Results go to standard output; progress, prompts and errors go to standard error. Colours and progress bars "
         "appear in terminals only; `NO_COLOR` switches colours off.\n\n"
