@@ -256,14 +256,15 @@ def files(client: c.Client) -> str:
 
 def clients() -> Iterator[str]:
     yield (
-        "The assistants that `pgengram connect` knows. To connect one by hand, add the block to its file, with the absolute path of "
-        "`pgengram` (`which pgengram`, on Windows `where pgengram`; in JSON write each backslash twice). Settings go into the entry's "
-        'variables, for example `"env": {"PGENGRAM_NAMESPACE": "work"}`.'
+        "The assistants that `pgengram connect` knows, with the name that it takes. To connect one by hand, add the block to its file (the "
+        "first block, unless it has one of its own), with the absolute path of `pgengram` (`which pgengram`, on Windows "
+        "`where pgengram`; in JSON write each backslash twice). Settings go into the entry's variables, for example "
+        '`"env": {"PGENGRAM_NAMESPACE": "work"}`.'
     )
+    usual = next(iter(c.CLIENTS.values())).title
     first: dict[str, str] = {}
     for client in c.CLIENTS.values():
-        yield f"## {client.title}"
-        yield f"`pgengram connect {client.name}`"
+        yield f"## {client.title}: `{client.name}`"
         lines = [f"- File: {files(client)}"]
         if client.packaged:
             path = client.packaged.replace("/", "\\")
@@ -276,7 +277,7 @@ def clients() -> Iterator[str]:
             lines.append(f"- One project: `{client.shared}` (`--folder`)")
         snippet = config_edits.snippet(client, c.NAME, {"command": "/absolute/path/to/pgengram"})
         block = f"```{client.form}\n{snippet}\n```"
-        if block in first:
+        if first.get(block, usual) != usual:
             lines.append(f"- Block: that of {first[block]}.")
         yield "\n".join([*lines, f"- Then: {client.then}"])
         if first.setdefault(block, client.title) == client.title:
@@ -311,8 +312,8 @@ def settings() -> Iterator[str]:
 def failures() -> Iterator[str]:
     yield (
         "A tool that can't do what it is asked returns `ok: false` and an `error` with `code`, `message` and `hint`: what is wrong, "
-        "and what to do next. Each code and exception of Python is below. None of them quotes what was sent or stored. The command line says the same with options and commands instead of arguments and tools, and exits with 2 for "
-        "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`."
+        "and what to do next. None quotes what was sent or stored. The command line says the same, and exits with 2 for "
+        "`INVALID_INPUT` and with 1 for the others. In Python they are exceptions of `pgengram.errors`, named after the code."
     )
     rows = []
     for name, one in vars(errors).items():

@@ -62,7 +62,7 @@ class NotFound(PgengramError):
 
 
 class NoSuchSpace(NotFound):
-    """There is no such space, or whoever asks is not in it: both look the same."""
+    """There is no such space, or the caller is not in it."""
 
     def __init__(self, name: str = "") -> None:
         named = f" called {name!r}" if name else ""
@@ -72,7 +72,7 @@ class NoSuchSpace(NotFound):
 
 
 class NotAllowed(PgengramError):
-    """Whoever asks may not do that in this space."""
+    """The caller may not do that in this space."""
 
     code = "NOT_ALLOWED"
 
@@ -92,7 +92,7 @@ class LimitExceeded(PgengramError):
 
 
 class ConfirmRequired(PgengramError):
-    """This needs a confirmation, or the one that was given is for something else."""
+    """This needs a confirmation, or another one than was given."""
 
     code = "CONFIRM_REQUIRED"
     default_hint = "Nothing was changed. Call again without confirm_token to get a new preview and token."
@@ -136,13 +136,13 @@ class EmbeddingFailed(PgengramError):
 
 
 class Misused(PgengramError):
-    """A program uses an object of the library that it has closed, or that belongs to another event loop."""
+    """A program uses an object of the library that is closed, or of another event loop."""
 
     code = "MISUSED"
 
 
 class TimedOut(PgengramError, TimeoutError):
-    """A call took longer than the program allowed; a write may or may not have been kept, and repeating it is safe."""
+    """A call took longer than allowed. A write may have been kept; repeating it is safe."""
 
     code = "TIMED_OUT"
     default_hint = "Repeating the call is safe; allow more time if it happens again."
@@ -157,20 +157,20 @@ class DatabaseFailed(PgengramError):
 
 
 class ConnectionLost(DatabaseFailed):
-    """The connection broke during a call. A write may or may not have been kept; repeating it is safe."""
+    """The connection broke during a call. A write may have been kept; repeating it is safe."""
 
     default_hint = "The call can be retried: a repeated create stores nothing twice."
     connection_lost = True
 
 
 class WritesRefused(DatabaseFailed):
-    """The database takes no writes now, as a standby or a read-only one does."""
+    """The database takes no writes now: it is a standby, or read-only."""
 
     default_hint = "Nothing was changed; call again in a moment."
 
 
 class StoreMoved(DatabaseFailed):
-    """The store changed during a call, which can be repeated; `is_final` once that was tried often enough."""
+    """The store changed during a call, which can be repeated."""
 
     default_hint = "Nothing was changed; call again."
     is_final = False
