@@ -27,14 +27,12 @@ SCHEMA_PAGE: Final = Path(__file__).parents[2] / "docs" / "reference" / "schema.
 def comments() -> str:
     """Return what the page about the schema says of each table and column, as statements."""
     page = SCHEMA_PAGE.read_text(encoding="utf-8")
-    head, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
+    _, *sections = re.split(r"^## ", page, flags=re.MULTILINE)
     statements = []
-    for names, meaning in re.findall(r"^\| (\[.*?) \| (.*?) \|$", head, re.MULTILINE):
-        kinds = [kind.strip() for kind in meaning.split(";")]
-        for number, name in enumerate(re.findall(r"\[(\w+)\]", names)):
-            statements.append(_comment("TABLE", name, f"One row for each {kinds[min(number, len(kinds) - 1)]}."))
     for section in sections:
-        table = section.split("\n", 1)[0]
+        table, _, rest = section.partition("\n\n")
+        about = re.split(r"(?<=\.)\s", rest, maxsplit=1)[0]  # its first sentence
+        statements.append(_comment("TABLE", table, " ".join(about.split())))
         for names, meaning in re.findall(r"^- (`\w+`(?:, `\w+`)*): (.*)$", section, re.MULTILINE):
             columns = re.findall(r"`(\w+)`", names)
             parts = [part.strip(" .") for part in meaning.split("; ")]
