@@ -65,7 +65,8 @@ class _Order:
         if given["umask"] != -1 or given.get("process_group", -1) not in (-1, None) or not given["restore_signals"]:
             return None
         words = [os.fsdecode(word) for word in command]
-        ours = words[1:2] == ["-m"] and words[2:3] in (["pgengram"], ["alembic"], [MOMENTARY])
+        module = words[2:] if words[1:2] == ["-P"] else words[1:]
+        ours = module[:1] == ["-m"] and module[1:2] in (["pgengram"], ["alembic"], [MOMENTARY])
         if words[0] != sys.executable or not (ours or (words[1:2] and words[1] in scripts)):
             return None
         environment = dict(os.environ if given["env"] is None else given["env"])
@@ -334,9 +335,10 @@ def _stream(was: Any, mode: str, fd: int) -> Any:
 
 def _run(arguments: list[str]) -> None:
     """Do what `python` does with these arguments."""
-    if arguments[0] == "-m":
+    if arguments[0] in ("-m", "-P"):
+        sys.path[:1] = [os.getcwd()] if arguments[0] == "-m" else []
+        arguments = arguments[arguments.index("-m") :]
         sys.argv = arguments[1:]
-        sys.path[0] = os.getcwd()
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     else:
         sys.argv = arguments

@@ -158,7 +158,7 @@ def start_server(place: Endpoints) -> None:
         if not PIPES:
             os.fchmod(log.fileno(), 0o600)  # one of an earlier version may be open to others
         subprocess.Popen(
-            [sys.executable, "-m", "pgengram.local"],
+            [sys.executable, "-P", "-m", "pgengram.local"],
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place.folder, **apart,
         )  # fmt: skip
 

@@ -36,7 +36,7 @@ async def connected_client(settings: Settings) -> AsyncIterator[Any]:
     from mcp_types import Implementation
 
     env = environment_without_settings() | settings.variables
-    server = StdioServerParameters(command=sys.executable, args=["-m", "pgengram"], env=env)
+    server = StdioServerParameters(command=sys.executable, args=["-P", "-m", "pgengram"], env=env)
     try:
         async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
             yield client
@@ -81,7 +81,7 @@ def own_command() -> dict[str, Any]:
     for program in (folder / PROGRAM for folder in folders):
         if program.exists():
             return {"command": str(program)}
-    return {"command": sys.executable, "args": ["-m", "pgengram"]}
+    return {"command": sys.executable, "args": ["-P", "-m", "pgengram"]}
 
 
 PATIENCE_S: Final = 60.0  # for everything; the first start of a store makes a database

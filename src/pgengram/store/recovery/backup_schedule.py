@@ -236,7 +236,7 @@ async def make_apart(settings: Settings, *options: str) -> str:
         Why it failed; empty when it did not.
     """
     process = subprocess.Popen(  # noqa: ASYNC220, S603 - Windows' loop for psycopg starts no processes
-        [sys.executable, "-m", "pgengram", "backup", *options],
+        [sys.executable, "-P", "-m", "pgengram", "backup", *options],  # see `migrate_apart`
         env=environment_without_settings() | settings.variables,
         start_new_session=True,
         stdin=subprocess.DEVNULL,

@@ -19,7 +19,7 @@ def migrate_apart(url: str) -> None:
     Raises:
         NotReady: as `migrate`.
     """
-    command = [sys.executable, "-m", __name__]
+    command = [sys.executable, "-P", "-m", __name__]  # a server is started in the folder of somebody's project
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     how = {"text": True, "encoding": "utf-8", "creationflags": NO_WINDOW} | pipes
     process = subprocess.Popen(command, **how)  # type: ignore[call-overload]  # noqa: S603
