@@ -323,15 +323,7 @@ class Question(Filters):
             return given
         if str(given.get("cursor", "")).strip().isdecimal():  # of short answers: how many hits stand before the page
             given = {**given, "cursor": "", "offset": given["cursor"]}
-        if not given.get("query"):
-            return given
-        queries = given["query"] if isinstance(given["query"], list) else [given["query"]]
-        exact = given.get("mode") == "substring"
-        queries = [one for one in queries if not (isinstance(one, str) and means_anything(one, exact=exact))]
-        if len(queries) > f.MAX_QUERIES:
-            raise ValueError(f"query: at most {f.MAX_QUERIES} questions at once")
-        first, *others = queries or [""]
-        return {**given, "query": first, **({"further_queries": others} if others else {})}
+        return {**given, **_queries(given["query"], given.get("mode"))} if given.get("query") else given
 
     @model_validator(mode="after")
     def _one_time(self) -> Self:
@@ -349,6 +341,21 @@ class Question(Filters):
         """Whether the answer is a list in an order of its own; otherwise hits are ranked."""
         blank = self.queries == [""] and self.embedding is None
         return blank or self.mode == "substring" or self.sort is not None
+
+
+def _queries(given: Any, mode: Any) -> dict[str, Any]:
+    """Return what is asked as a query and further ones, without those that mean anything.
+
+    Raises:
+        ValueError: there are too many.
+    """
+    asked = given if isinstance(given, list) else [given]
+    exact = mode == "substring"
+    asked = [one for one in asked if not (isinstance(one, str) and means_anything(one, exact=exact))]
+    if len(asked) > f.MAX_QUERIES:
+        raise ValueError(f"query: at most {f.MAX_QUERIES} questions at once")
+    first, *others = asked or [""]
+    return {"query": first, **({"further_queries": others} if others else {})}
 
 
 RequestType = TypeVar("RequestType", bound=BaseModel)

@@ -47,12 +47,15 @@ class FlatJsonSchema(GenerateJsonSchema):
         if "const" in node:
             node["enum"] = [node.pop("const")]
         self._drop_the_obvious(node)
+        self._flatten_inside(node, inside)
+        return node
+
+    def _flatten_inside(self, node: Schema, inside: tuple[str, ...]) -> None:
         if "properties" in node:
             self._properties(node, inside)
         for key in ("items", "additionalProperties"):
             if isinstance(node.get(key), dict):
                 node[key] = self._element(node[key], inside)
-        return node
 
     def _referred(self, name: str, inside: tuple[str, ...]) -> Schema:
         if name in inside:

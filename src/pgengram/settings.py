@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -25,6 +25,13 @@ USUAL_BACKUPS = 7  # a week: long enough to notice what went wrong
 
 def _setting(default: str, about: str) -> Any:
     return field(default=default, metadata={"about": about})
+
+
+def _check_choice(name: str, value: str, allowed: Sequence[str], rest: str = "") -> None:
+    if value not in allowed:
+        or_empty = "empty or " if "" in allowed else ""
+        choices = ", ".join(filter(None, allowed))
+        raise InvalidInput(f"{PREFIX}{name.upper()} must be {or_empty}one of {choices}{rest}.")
 
 
 @dataclass(frozen=True)
@@ -90,16 +97,11 @@ class Settings:
             raise InvalidInput(
                 "PGENGRAM_NAMESPACE cannot begin with space:.", "Name a shared space in PGENGRAM_SPACES."
             )
-        for name, value, allowed, rest in (
-            ("log_level", self.log_level.upper().removesuffix(",JSON"), LOG_LEVELS, ", optionally followed by ,json"),
-            ("compat", self.compat, ("", *COMPAT), ""),
-            ("secrets", self.secrets, SECRETS, ""),
-            ("answers", self.answers, ANSWERS, ""),
-        ):
-            if value not in allowed:
-                or_empty = "empty or " if "" in allowed else ""
-                choices = ", ".join(filter(None, allowed))
-                raise InvalidInput(f"{PREFIX}{name.upper()} must be {or_empty}one of {choices}{rest}.")
+        level = self.log_level.upper().removesuffix(",JSON")
+        _check_choice("log_level", level, LOG_LEVELS, ", optionally followed by ,json")
+        _check_choice("compat", self.compat, ("", *COMPAT))
+        _check_choice("secrets", self.secrets, SECRETS)
+        _check_choice("answers", self.answers, ANSWERS)
         if self.backup_days and (not self.backup_days.isdecimal() or int(self.backup_days) > MAX_BACKUPS):
             raise InvalidInput(f"PGENGRAM_BACKUP_DAYS must be a number from 0 to {MAX_BACKUPS}.")
         unknown = self.toolset_names - {*TOOLSETS, *TOOLSETS_BY_NAME_ONLY, ESSENTIAL}

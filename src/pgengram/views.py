@@ -191,9 +191,9 @@ def view_of(row: dict[str, Any], names: tuple[str, ...]) -> Shown:
         row = {**row, "trust": round(f.trust(row["type"], row["confidence"], row["sources"]), 4)}
     view: Shown = {"id": str(row["id"])}
     for name in names:
-        value = row.get(name)
+        value: Any = row.get(name)
         if value not in EMPTY:
-            view[name] = [str(v) for v in value or []] if name in IDS else as_text(value)
+            view[name] = [*map(str, value)] if name in IDS else as_text(value)
     if row.get("space"):
         view["space"] = row["space"]
     if (author := row.get("author") or author_of(row.get("person_id"))) is not None:

@@ -182,7 +182,7 @@ def _request(name: str, options: Options) -> Request | None:
     words = options[WORDS]
     if bool(words) == (name == "list") or (name == "add" and (len(words) > 1 or words == ["-"])):
         return None
-    first = words if name == "add" else [words] if words else []
+    first = words if name == "add" else filter(None, [words])
     given = arguments_of(*first, **{key: value for key, value in options.items() if key not in (WORDS, "json")})
     return {"call": tool, "arguments": {key: value for key, value in given.items() if value is not None}}
 
@@ -216,15 +216,18 @@ def _parse_options(known: Mapping[str, tuple[str, str]], words: list[str]) -> Op
             continue
         flag, equals, value = word.partition("=")
         name, sort = known.get(flag, ("", ""))
-        if not name or (equals and (sort == FLAG or not flag.startswith("--"))):
+        if equals and (sort == FLAG or not flag.startswith("--")):
             return None
         if sort != FLAG and not equals:
             value = next(rest, "-")
-        if sort != FLAG and value.startswith("-"):
-            return None
-        if (name, value) == ("project", ".") or not _took(found, name, sort, value):
+        if not _is_plain(name, value) or not _took(found, name, sort, value):
             return None
     return found
+
+
+def _is_plain(name: str, value: str) -> bool:
+    """Whether an option is known, and its value is not one that only the full command reads."""
+    return bool(name) and not value.startswith("-") and (name, value) != ("project", ".")
 
 
 def _took(found: Options, name: str, sort: str, value: str) -> bool:

@@ -6,12 +6,12 @@ broken download has brought, and compares sizes (2.4.0).
 
 from __future__ import annotations
 
+import fnmatch
 import hashlib
 import json
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -220,10 +220,10 @@ def _remote(listed: Mapping[str, Any]) -> RemoteFile:
 def _graph(choice: Choice, there: Mapping[str, RemoteFile]) -> list[str]:
     """Return the paths of the ONNX graph and, where they lie beside it, of its weights."""
     patterns = MODEL_FILES if choice.file is None else (choice.file,)
-    fitting = (path for pattern in patterns for path in sorted(there) if fnmatch(path, pattern))
-    graph = next(fitting, "")
+    paths = sorted(there)
+    graph = next((path for pattern in patterns for path in paths if fnmatch.fnmatch(path, pattern)), "")
     if not all(map(PART_OF_PATH.fullmatch, graph.split("/"))):
-        known = ", ".join(path for path in sorted(there) if path.endswith(".onnx")) or "none"
+        known = ", ".join(fnmatch.filter(paths, "*.onnx")) or "none"
         raise InvalidInput(
             f"{choice.name} has no {choice.file or 'model.onnx'}.", f"Its ONNX files: {known}. Name one with --file."
         )

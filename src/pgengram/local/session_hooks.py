@@ -134,14 +134,15 @@ class _Answer:
             await self._keep()
         if self._event.kind == "end":
             return await said.what_became(self._manager.store, self._conversation)
-        if not self._event.listens:
-            return ""
-        if self._event.kind == "start":
-            return await self._start()
-        if self._event.kind == "prompt":
-            parts = [await self._start() if begins else "", await self._prompt()]
-            return "\n\n".join(part for part in parts if part)
-        return COMPACTING if self._event.kind == "compact" else ""
+        match self._event.kind if self._event.listens else "":
+            case "start":
+                return await self._start()
+            case "prompt":
+                parts = [await self._start() if begins else "", await self._prompt()]
+                return "\n\n".join(filter(None, parts))
+            case "compact":
+                return COMPACTING
+        return ""
 
     async def text_of_space(self, name: str, *, begins: bool) -> str:
         """Keep what was said in the space that the project is bound to, and return what it knows."""

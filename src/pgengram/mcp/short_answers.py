@@ -5,7 +5,7 @@ Programs that want every field set PGENGRAM_ANSWERS=full, or use the library.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import datetime
 from functools import singledispatch
 from typing import Any, Final
@@ -68,14 +68,16 @@ def _hits_in_brief(view: Found) -> Shown:
     """Return the hits, those that hardly fit last, and what all of them share once; the first of these has `evidence`
     "none" where others fit.
     """
-    results = sorted(view.results, key=lambda hit: "unlikely" in hit)
-    hits = [hit_in_brief(hit) for hit in results]
-    unlikely = next((place for place, hit in enumerate(results) if "unlikely" in hit), None)
-    if unlikely is not None and view.evidence != "none":
-        hits[unlikely] = {**hits[unlikely], "evidence": "none"}
+    likely = [hit for hit in view.results if "unlikely" not in hit]
+    hits = [*map(hit_in_brief, likely), *(hit_in_brief(hit) for hit in view.results if "unlikely" in hit)]
+    if len(likely) < len(hits) and view.evidence != "none":
+        hits[len(likely)]["evidence"] = "none"
     shared = {name: hits[0][name] for name in WHOSE if _is_shared(name, hits)}
-    hits = [{key: value for key, value in hit.items() if key not in shared} for hit in hits]
-    return {"results": hits, **shared}
+    return {"results": [_without_fields(hit, shared) for hit in hits], **shared}
+
+
+def _without_fields(hit: Shown, names: Collection[str]) -> Shown:
+    return {name: value for name, value in hit.items() if name not in names}
 
 
 def _is_shared(name: str, hits: Sequence[Shown]) -> bool:
@@ -118,6 +120,10 @@ def _(view: Done) -> Shown:
     return _with_short_ids_in(answer)
 
 
+def _fields_of(hit: Shown, names: Sequence[str]) -> Shown:
+    return {name: hit[name] for name in names if name in hit}
+
+
 def hit_in_brief(hit: Shown) -> Shown:
     """Return a hit as id, text, date, and what the text does not say: whose it is, and what became of it."""
     unlikely = hit.get("unlikely")
@@ -128,9 +134,11 @@ def hit_in_brief(hit: Shown) -> Shown:
     if kind in KINDS_TO_SHOW and beginning(kind) not in said and not unlikely:
         made["kind"] = kind
     made |= {
-        name: hit[name] for name in WHOSE if name in hit and (name in OF_SPACE or hit[name].casefold() not in said)
+        name: value
+        for name, value in _fields_of(hit, WHOSE).items()
+        if name in OF_SPACE or value.casefold() not in said
     }
-    return made | _state_of(hit) | _with_short_ids_in({name: hit[name] for name in AS_THEY_ARE if name in hit})
+    return made | _state_of(hit) | _with_short_ids_in(_fields_of(hit, AS_THEY_ARE))
 
 
 def _state_of(hit: Shown) -> Shown:

@@ -139,17 +139,14 @@ def runnable(found: Binaries, data_dir: Path, *, by_another_user: bool) -> Binar
     if closed is None and (found.libraries is None or found.major >= SEARCH_PATH):
         return found
     place = COMMON if by_another_user and barrier(data_dir) else data_dir
+    shut = closed or place
     try:
         _make(place)
         if not by_another_user or _open_and_owned_by_root(place):
             return _copied_binaries(found, place / "runtime")
     except OSError as error:
-        raise NotReady(
-            f"PostgreSQL cannot be copied to {place}: {error}.", _closed_folder_hint(closed or place)
-        ) from error
-    raise NotReady(
-        f"The user that runs PostgreSQL cannot enter {closed or place}.", _closed_folder_hint(closed or place)
-    )
+        raise NotReady(f"PostgreSQL cannot be copied to {place}: {error}.", _closed_folder_hint(shut)) from error
+    raise NotReady(f"The user that runs PostgreSQL cannot enter {shut}.", _closed_folder_hint(shut))
 
 
 def _make(place: Path) -> None:

@@ -96,8 +96,7 @@ def _hook_output(place: local.Endpoints, request: dict[str, object], patience_s:
     """Return what is to be printed; a request that nobody has taken waits for the next server."""
     if not local.SUPPORTED:
         raise OSError(local.WITHOUT)
-    event = request["event"]
-    name = next((event[one] for one in NAMES if event.get(one)), "") if isinstance(event, dict) else ""
+    name = _event_name(request["event"])
     try:
         asked = local.ask_or_start if name in ASKING else local.ask_server
         answer = asked(place, request, patience_s)
@@ -113,6 +112,10 @@ def _hook_output(place: local.Endpoints, request: dict[str, object], patience_s:
     if "error" in answer:
         local.log_line(place, f"{request['hook']}: {name}: {json.dumps(answer['error'])}")
     return str(answer.get("print") or "")
+
+
+def _event_name(event: object) -> str:
+    return next((event[one] for one in NAMES if event.get(one)), "") if isinstance(event, dict) else ""
 
 
 def running_s() -> float:

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from configparser import ConfigParser
 from configparser import Error as ConfigError
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path, PurePath, PureWindowsPath
 from typing import Final
 
@@ -86,18 +87,12 @@ def sighting_of(folder: str) -> Sighting | None:
     if not os.path.isabs(folder):
         return None
     here = Path(os.path.realpath(folder))
-    nobodys = _shared_folders()
-    for top in (here, *here.parents):
-        if top in nobodys or top == Path(top.anchor):
-            break
+    nobodys = {*_shared_folders(), Path(here.anchor)}
+    for top in takewhile(lambda one: one not in nobodys, (here, *here.parents)):
         common = _common_folder(top)
         if common is not None:
             return _of_repository(here, top, common)
-    return (
-        None
-        if here in nobodys or here == Path(here.anchor)
-        else Sighting(_folder_parts(here), (_folder_identity(here),))
-    )
+    return None if here in nobodys else Sighting(_folder_parts(here), (_folder_identity(here),))
 
 
 def is_worked_in(folder: str) -> bool:

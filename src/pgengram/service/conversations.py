@@ -53,17 +53,16 @@ class Conversations:
             if not turns:
                 return 0
             is_another = last > turns[-1].number  # file, which has the name now
-            if is_another or any(_stands_again(turn, last, taken_back) for turn in turns):
+            if is_another or _stands_any_again(turns, last, taken_back):
                 last = -1 if is_another else last
                 known, turns = await asyncio.to_thread(read, conversation, -1)
             said = [turn for turn in turns if turn.text]
             added = 0
             if keeping.keeps:
                 after = _kept_after(keeping.keep_days, kept_from if last < 0 else None)
-                wanted = [(known, turn) for turn in said if _is_to_be_kept(turn, last, after, taken_back)]
-                added = len((await Arrivals(imported=False).bring(tx, await _not_erased(tx, wanted))).added)
-            at = next((turn.time for turn in reversed(said) if turn.number > last), None)
-            await store.read_to(tx, conversation, turns[-1].number, at, kept=keeping.keeps)
+                kept = [turn for turn in said if _is_to_be_kept(turn, last, after, taken_back)]
+                added = await _bring_kept(tx, known, kept)
+            await store.read_to(tx, conversation, turns[-1].number, _time_of_last(said, last), kept=keeping.keeps)
         self._silence.note(spoken=True)
         return added
 
@@ -189,6 +188,12 @@ class Conversations:
         return {name: value for name, value in where.items() if name != "project"} | {"projects": projects}
 
 
+async def _bring_kept(tx: Transaction, conversation: Conversation, kept: Sequence[Turn]) -> int:
+    """Store the turns of a conversation that cite nothing erased; return how many are new."""
+    wanted = await _not_erased(tx, [(conversation, turn) for turn in kept])
+    return len((await Arrivals(imported=False).bring(tx, wanted)).added)
+
+
 def _kept_after(days: int, kept_from: datetime | None) -> datetime:
     """Return the moment from which on turns are kept: so many days ago, or later if they are kept only since."""
     old = datetime.now(UTC) - timedelta(days=days)
@@ -200,9 +205,14 @@ def _is_to_be_kept(turn: Turn, last: int, after: datetime, taken_back: Collectio
     return turn.withdrawn or turn.key in taken_back or (turn.number > last and turn.time > after)
 
 
-def _stands_again(turn: Turn, last: int, taken_back: Collection[int | None]) -> bool:
-    """Whether a turn that was read before may stand again after it was taken back."""
-    return turn.number <= last and not turn.withdrawn and turn.key in taken_back
+def _time_of_last(said: Sequence[Turn], last: int) -> datetime | None:
+    """Return when the last turn was said, of those after a number."""
+    return next((turn.time for turn in reversed(said) if turn.number > last), None)
+
+
+def _stands_any_again(turns: Sequence[Turn], last: int, taken_back: Collection[int | None]) -> bool:
+    """Whether one of the turns that were read before may stand again after it was taken back."""
+    return any(turn.number <= last and not turn.withdrawn and turn.key in taken_back for turn in turns)
 
 
 async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> list[turn_arrivals.Said]:

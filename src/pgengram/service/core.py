@@ -126,6 +126,10 @@ class Beside:
             hit.author = None if hit.person_id is None else self.people.get(hit.person_id, FORMER_MEMBER)
 
 
+def _with_origin(hits: Sequence[Hit], number: int) -> list[Hit]:
+    return [hit for hit in hits if hit.origin == number]
+
+
 class Core:
     """One namespace's store with an embedder and a session.
 
@@ -284,7 +288,7 @@ class Core:
         asking = [(core.store.read, await core.as_stored(question)) for core in asked]
         hits = await self._retrieval.hits(asking, place)
         for number, core in enumerate(asked):
-            its = [hit for hit in hits.found if hit.origin == number]
+            its = _with_origin(hits.found, number)
             if its and (question.as_of is not None or any(hit.replaced_by for hit in its)):
                 await core.store.read_transaction(partial(_complete_hits, hits=its, as_of=question.as_of))
             if number:
@@ -294,7 +298,7 @@ class Core:
     def note_shown(self, hits: Sequence[Hit], spaces: Sequence[Beside] = ()) -> None:
         """Have it counted that hits were shown, each where it is from."""
         for number, core in enumerate([self, *(space.core for space in spaces)]):
-            core.accesses.note([hit.id for hit in hits if hit.origin == number])
+            core.accesses.note([hit.id for hit in _with_origin(hits, number)])
 
     async def as_stored(self, question: Question) -> Question:
         """Return `question` with tags by all their words and names in all stored spellings."""

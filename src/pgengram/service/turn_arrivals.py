@@ -174,18 +174,18 @@ class _Batch:
         one, turn = self._said[at]
         name, key = _name_and_key(self._said[at])
         before = self._withdrawn.get((name, key))
-        if before is None or _seconds(one.as_of) > _seconds(before.as_of):
+        if before is None or _as_of_seconds(one.as_of) > _as_of_seconds(before.as_of):
             digest = text_digest(self._fit(at)[0].text)
             fact = Fact(name, key, digest, turn.role, turn.number, turn.time, one.as_of, withdrawn=True)
             self._withdrawn[name, key] = fact
-        return all(_seconds(one.as_of) >= _seconds(fact.as_of) for fact in self._facts.get((name, key), ()))
+        return all(_as_of_seconds(one.as_of) >= _as_of_seconds(fact.as_of) for fact in self._facts.get((name, key), ()))
 
     async def _is_new(self, tx: Transaction, at: int) -> bool:
         """Whether a turn stands that was not known; what is known of it is as of its state, too, from now on."""
         one, turn = self._said[at]
         name, key = _name_and_key(self._said[at])
         taken_back = self._withdrawn.get((name, key))
-        if taken_back and _seconds(one.as_of) <= _seconds(taken_back.as_of):
+        if taken_back and _as_of_seconds(one.as_of) <= _as_of_seconds(taken_back.as_of):
             return False
         there = self._facts.setdefault((name, key), [])
         known, digest = await self._known(tx, at, there)
@@ -196,7 +196,7 @@ class _Batch:
             return True
         if not known.stored and id(known) not in self._texts and known.digest == digest:
             self._texts[id(known)] = at  # nothing may be stored of it anywhere any more
-        known.as_of = max(known.as_of, one.as_of, key=_seconds)
+        known.as_of = max(known.as_of, one.as_of, key=_as_of_seconds)
         known.time = min(known.time, turn.time)
         return False
 
@@ -288,7 +288,9 @@ class _Batch:
 
     def _stands(self, fact: Fact) -> bool:
         taken_back = self._withdrawn.get((fact.name, fact.key))
-        return not fact.withdrawn and (taken_back is None or _seconds(fact.as_of) > _seconds(taken_back.as_of))
+        return not fact.withdrawn and (
+            taken_back is None or _as_of_seconds(fact.as_of) > _as_of_seconds(taken_back.as_of)
+        )
 
     # -- where each is stored ------------------------------------------------------------------------------------------
 
@@ -353,15 +355,14 @@ class _Batch:
 
     async def _store_changes(self, tx: Transaction, new: set[int]) -> None:
         """Store what changed of turns that are not new, and what is known of turns that are stored elsewhere."""
-        changed, as_before = [], set[int]()
-        for fact in self._all():
-            if not self._is_as_before(fact):
-                changed.append(fact)
-            elif not fact.stored:
-                as_before.add(id(fact))
+        changed = [fact for fact in self._all() if not self._is_as_before(fact)]
         await store.renew_turns(tx, [fact for fact in changed if fact.stored and id(fact) not in new])
-        gone = [self._before[id(fact)] for fact in self._hidden if id(fact) not in as_before]
-        await store.set_hidden(tx, gone, [fact for fact in changed if not fact.stored])
+        await store.set_hidden(tx, self._hidden_no_longer(), [fact for fact in changed if not fact.stored])
+
+    def _hidden_no_longer(self) -> list[dict[str, Any]]:
+        """Return what was known of turns stored elsewhere, as it was, where that has changed."""
+        stays = {id(fact) for fact in self._all() if not fact.stored and self._is_as_before(fact)}
+        return [self._before[id(fact)] for fact in self._hidden if id(fact) not in stays]
 
     async def _row(self, tx: Transaction, fact: Fact, at: int | None, source: Fact | None) -> dict[str, Any]:
         """Return a turn to be added as a row: with the text of one that is stored, that was brought, or is to spare."""
@@ -440,7 +441,7 @@ def _forks_before(forked: dict[Name, Name], name: Name) -> int:
     return len(seen)
 
 
-def _seconds(at: datetime | None) -> float:
+def _as_of_seconds(at: datetime | None) -> float:
     return at.timestamp() if at else float("-inf")
 
 

@@ -37,6 +37,7 @@ from pgengram.store.spaces.names import Right
 
 READ, WRITE, OFFLINE = "memory:read", "memory:write", "offline_access"
 AUTHORIZE: Final = "/oauth/authorize"
+MAX_ADDRESS: Final = 512  # characters
 OPEN_PAGE: Final = "/oauth/page"
 CHALLENGE: Final = re.compile(r"[A-Za-z0-9_-]{43}")
 COOKIE: Final = "__Host-pgengram-sign-in-"  # and the name of the request
@@ -340,5 +341,5 @@ def _is_of_the_page(to: str) -> bool:
         and to.isascii()
         and to.isprintable()
         and " " not in to
-        and len(to) <= clients.MAX_URI
+        and len(to) <= MAX_ADDRESS
     )

@@ -10,13 +10,14 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 import json
+import re
 import socket
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
-from urllib.parse import urlsplit
+from urllib.parse import SplitResult, urlsplit, urlunsplit
 
 import httpx
 
@@ -26,6 +27,7 @@ from pgengram.store.clients.connections import Connections
 
 TIMEOUT_S: Final = 3.0
 MAX_BYTES: Final = 16_384
+PLAIN_URL: Final = re.compile(r"[!-~]{1,1024}")  # of visible ASCII
 AT_ONCE: Final = 2
 FRESH_S: Final = (300.0, 86_400.0)  # how long a document is good, whatever its headers say
 STALE_S: Final = 7 * 86_400.0  # how long the last good one stands in for one that cannot be had
@@ -95,15 +97,13 @@ class ClientDocuments:
         addresses = await self._resolve(name)
         if not addresses or not all(is_public(address) for address in addresses):
             raise InvalidClient("its document is not on a public machine")
-        host = f"[{addresses[0]}]" if ":" in addresses[0] else addresses[0]
-        path = parts.path + (f"?{parts.query}" if parts.query else "")
         async with (
             httpx.AsyncClient(
                 transport=self._transport, trust_env=False, follow_redirects=False, timeout=TIMEOUT_S
             ) as web,
             web.stream(
                 "GET",
-                f"https://{host}{path}",
+                _url_at(addresses[0], parts),
                 headers={"host": name, "accept": "application/json", "accept-encoding": "identity"},
                 extensions={"sni_hostname": name},
             ) as response,
@@ -172,6 +172,12 @@ class ClientResolver:
         return (await self.find(id_, may_fetch=False)).id
 
 
+def _url_at(address: str, parts: SplitResult) -> str:
+    """Return a URL with an address for its host, so that no other is asked than the one that was looked at."""
+    host = f"[{address}]" if ":" in address else address
+    return urlunsplit(("https", host, parts.path, parts.query, ""))
+
+
 def checked_url(url: str) -> None:
     """Refuse a URL that no document may be fetched from.
 
@@ -183,13 +189,11 @@ def checked_url(url: str) -> None:
         port = parts.port
     except ValueError:
         raise InvalidClient("its id isn't a URL") from None
-    plain = url.isascii() and url.isprintable() and " " not in url and len(url) <= MAX_BYTES // 16
-    if not plain or parts.scheme != "https" or not parts.hostname or port not in (None, 443):
+    if not PLAIN_URL.fullmatch(url) or parts.scheme != "https" or not parts.hostname or port not in (None, 443):
         raise InvalidClient("its id is not an https URL")
     if parts.username is not None or "#" in url or len(parts.path) < len("/x"):
         raise InvalidClient("its id is not the URL of a document")
-    segments = parts.path.split("/")
-    if "." in segments or ".." in segments:
+    if not {".", ".."}.isdisjoint(parts.path.split("/")):
         raise InvalidClient("its id is not the URL of a document")
 
 

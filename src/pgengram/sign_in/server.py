@@ -43,6 +43,26 @@ VERIFIER: Final = re.compile(r"[A-Za-z0-9._~-]{43,128}")
 RETRY_S: Final = 2
 
 
+Failure = OAuthError | PageError | DatabaseFailed | TimeoutError
+
+
+def _for_person(error: Failure) -> Response:
+    """Return the page that says what went wrong."""
+    if isinstance(error, OAuthError):
+        return pages.refused(f"The program that asks made a mistake: {error.description}.")
+    if isinstance(error, PageError):
+        return pages.refused(str(error))
+    return pages.unavailable({"retry-after": str(RETRY_S)})
+
+
+def _for_program(error: Failure) -> Response:
+    if isinstance(error, OAuthError):
+        return json_answer({"error": error.error, "error_description": error.description}, error.status)
+    if isinstance(error, PageError):
+        return pages.refused(str(error))
+    return json_answer({"error": "temporarily_unavailable"}, 503, {"retry-after": str(RETRY_S)})
+
+
 class AuthorizationServer:
     """Signs programs in to the memories of one store.
 
@@ -104,17 +124,8 @@ class AuthorizationServer:
             return json_answer({"error": "invalid_request"}, 405, {"allow": allow})
         try:
             return await answer(asking)  # type: ignore[no-any-return]
-        except OAuthError as error:
-            if asking.path in FOR_PEOPLE:
-                return pages.refused(f"The program that asks made a mistake: {error.description}.")
-            return json_answer({"error": error.error, "error_description": error.description}, error.status)
-        except PageError as error:
-            return pages.refused(str(error))
-        except (DatabaseFailed, TimeoutError):
-            retry = {"retry-after": str(RETRY_S)}
-            if asking.path in FOR_PEOPLE:
-                return pages.unavailable(retry)
-            return json_answer({"error": "temporarily_unavailable"}, 503, retry)
+        except (OAuthError, PageError, DatabaseFailed, TimeoutError) as error:
+            return _for_person(error) if asking.path in FOR_PEOPLE else _for_program(error)
 
     async def _metadata(self, _: Asking) -> Response:
         told = {

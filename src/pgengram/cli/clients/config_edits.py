@@ -210,10 +210,7 @@ def _replace(path: Path, edit: Edit) -> Path | None:
     earlier = [one for one in backups(path) if one.read_bytes() == edit.after]
     backup = None if earlier else _backup(path, edit)
     try:
-        if edit.after is None:
-            path.unlink()
-        else:
-            _write_whole(path, edit.after, like=path)
+        _write_or_remove(path, edit.after)
     except PermissionError:
         if backup is not None:
             backup.unlink()
@@ -230,6 +227,14 @@ def _backup(path: Path, edit: Edit) -> Path | None:
     backup = _spare(path)
     _write_whole(backup, edit.before, like=path)
     return backup
+
+
+def _write_or_remove(path: Path, content: bytes | None) -> None:
+    """Write a file whole, or remove it if it has no content."""
+    if content is None:
+        path.unlink()
+    else:
+        _write_whole(path, content, like=path)
 
 
 def _write_whole(path: Path, content: bytes, *, like: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -194,21 +194,21 @@ def _connect(client: c.Client, path: Path, name: str, entry: c.Entry, *, yes: bo
 def _offer(name: str, *, everything: bool, yes: bool, as_json: bool) -> int:
     """List the clients; connect those that a person chooses of the installed ones, or all of these."""
     rows = _client_rows()
-    free = [row["client"] for row in rows if row["installed"] and not row["connected_as"] and not row["problem"]]
-    if everything:
-        chosen = free
-    else:
+    chosen = [row["client"] for row in rows if row["installed"] and not row["connected_as"] and not row["problem"]]
+    if not everything:
         _print_rows(rows, as_json=as_json)
-        chosen = _chosen_clients(free) if free and not as_json and sys.stdin.isatty() else []
+        chosen = [] if as_json else _chosen_clients(chosen)
+    elif not chosen:
+        say("Nothing to connect: `pgengram connect` lists the assistants.")
     entry = c.own_entry(Settings.from_environment())
     codes = [_connect(c.CLIENTS[one], c.CLIENTS[one].path(), name, entry, yes=yes, as_json=as_json) for one in chosen]
-    if everything and not chosen:
-        say("Nothing to connect: `pgengram connect` lists the assistants.")
     return max(codes, default=0)
 
 
 def _chosen_clients(free: list[str]) -> list[str]:
-    """Ask which of the installed clients to connect, by name or number, until the answer can be read."""
+    """Ask in a terminal which of the installed clients to connect, by name or number, until the answer can be read."""
+    if not free or not sys.stdin.isatty():
+        return []
     for number, name in enumerate(free, 1):
         print_note(f"  {number}  {name}")
     while True:
@@ -272,22 +272,21 @@ def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, 
 def _apply_edits(client: c.Client, edits: Sequence[config_edits.Edit], *, yes: bool, as_json: bool, done: str) -> int:
     """Show edits, ask once, and write them; return the exit code."""
     changing = [edit for edit in edits if edit.changes]
-    if not as_json:
-        _print_diffs(changing)
+    _print_diffs(changing, as_json=as_json)
     if changing and not confirm("Apply?", yes=yes):
         return FAILED
     backups = [str(kept) for edit in changing if (kept := config_edits.write_edit(edit))]
     if as_json:
         _print_applied(client, edits, changed=bool(changing), backups=backups)
-    elif not changing:
-        say(f"{client.title} is already connected; nothing was changed.")
-    else:
+    elif changing:
         say("\n".join([*(f"Backup of the file: {backup}" for backup in backups), done]))
+    else:
+        say(f"{client.title} is already connected; nothing was changed.")
     return 0
 
 
-def _print_diffs(edits: Sequence[config_edits.Edit]) -> None:
-    for edit in edits:
+def _print_diffs(edits: Sequence[config_edits.Edit], *, as_json: bool) -> None:
+    for edit in () if as_json else edits:
         for line in edit.diff():
             screen.print(Text(line, style=COLOURS.get(line[:1], "")), soft_wrap=True)
 
@@ -341,24 +340,29 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
 # ---------------------------------------------------------------------------------------------------------- the doctor
 
 
-async def connected_clients() -> AsyncIterator[tuple[str, bool, str, str]]:
-    """Yield each client that has an entry of ours: title, whether its command works, what was seen, the repair."""
+Seen = tuple[str, bool, str, str]  # a client's title, whether its command works, what was seen, the repair
+
+
+async def connected_clients() -> AsyncIterator[Seen]:
+    """Yield what is to be said of each client that has, or should have, an entry of ours."""
     for client in c.CLIENTS.values():
         path = client.path()
         try:
             entries = config_edits.found_in(client, path)
         except InvalidInput as error:
             if b"pgengram" in (path.read_bytes() if path.is_file() else b""):  # else it has no entry of ours
-                yield (
-                    client.title,
-                    False,
-                    error.message,
-                    f"Repair the file; until then {client.title} starts no server.",
-                )
+                repair = f"Repair the file; until then {client.title} starts no server."
+                yield client.title, False, error.message, repair
             continue
         for name, entry in entries.items():
             seen = await asyncio.to_thread(shake_hands, entry)
             yield client.title, seen.ok, f"{_what_was_seen(name, entry, seen)}, in {path}", _repair(client, name, seen)
+    for one in (*_lost_entries(), *_stale_entries()):
+        yield one
+
+
+def _lost_entries() -> Iterator[Seen]:
+    """Yield the clients whose entry is gone without `pgengram disconnect`."""
     for client, path, name in _lost():
         again = f"`pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`"
         yield (
@@ -367,6 +371,10 @@ async def connected_clients() -> AsyncIterator[tuple[str, bool, str, str]]:
             f"{name} was connected, and is no longer in {path}: {client.title} or another program has rewritten it",
             f"Quit {client.title} completely and run {again}; `pgengram disconnect {client.name}` if you removed it.",
         )
+
+
+def _stale_entries() -> Iterator[Seen]:
+    """Yield the clients whose entry is only where an older build of them looked."""
     for client in c.CLIENTS.values():
         stale = client.unpackaged()
         if stale is not None and _ours_in(client, stale) and not _ours_in(client, client.path()):

@@ -230,14 +230,12 @@ def disconnecting_hooks(client: str) -> list[Edit]:
 def _disconnecting(client: str) -> Edit | None:
     hooks = HOOKS[client]
     before, text = config_edits.read_file(hooks.path)
-    ours = {
-        event: [one for one in groups if _runs_our_hook(one, client)]
-        for event, groups in _hook_groups(hooks, text).items()
-    }
-    ours = {event: groups for event, groups in ours.items() if groups}
-    if not ours:
+    groups: dict[str, Any] = {}
+    for event, there in _hook_groups(hooks, text).items():
+        if (ours := next((one for one in there if _runs_our_hook(one, client)), None)) is not None:
+            groups[event] = ours
+    if not groups:
         return None
-    groups = {event: found[0] for event, found in ours.items()}
     for earlier in (*(backup.read_bytes() for backup in backups(hooks.path)), None):
         if _would_be(hooks, client, earlier, groups) == before:
             return Edit(hooks.path, before, earlier)

@@ -59,17 +59,18 @@ async def pair(
     settings = Settings.from_environment()
     async with opened_store(settings) as store:
         known, name = await _person(store, person, namespace)
+        becomes = None if known else name or None
         whose = known.namespace if known else namespace or name or settings.namespace
         allowed = await _allowed(store, whose, spaces) if spaces else None
-        code = await open_pairing(
-            store, whose, may_write=not read_only, spaces=allowed, person=None if known else name or None
-        )
+        code = await open_pairing(store, whose, may_write=not read_only, spaces=allowed, person=becomes)
     if as_json:
-        print_json({"code": code, "namespace": whose, "read_only": read_only, "person": known.name if known else name})
+        print_json(
+            {"code": code, "namespace": whose, "read_only": read_only, "person": becomes or (known and known.name)}
+        )
         return
     say(code)
-    if name and known is None:
-        print_note(f"{name} is nobody here yet: whoever types it becomes a person of that name.")
+    if becomes:
+        print_note(f"{becomes} is nobody here yet: whoever types it becomes a person of that name.")
     print_note("Type it on the page that the program opened. It is valid for ten minutes, once.")
 
 
@@ -133,15 +134,19 @@ async def revoke_connections(
         raise InvalidInput("Name the connections to end, or use --all.", "`pgengram connection list` shows the ids.")
     async with opened_store() as store:
         connections = Connections(store)
-        wanted = ids or [row["id"] for row in await connections.listed() if row["revoked_at"] is None]
-        keys = [row["id"] for row in await passkeys.all_passkeys(connections)] if every else []
-        if every and not confirm(f"End {len(wanted)} connections and remove {len(keys)} passkeys?", yes=yes):
+        if ids:
+            ended = await connections.revoke(ids)
+            print_answer(f"{ended} ended.", {"ended": ended}, as_json=as_json)
+            return 0
+        wanted = [row["id"] for row in await connections.listed() if row["revoked_at"] is None]
+        keys = [row["id"] for row in await passkeys.all_passkeys(connections)]
+        if not confirm(f"End {len(wanted)} connections and remove {len(keys)} passkeys?", yes=yes):
             return FAILED
         ended = await connections.revoke(wanted)
         for id_ in keys:
             await passkeys.revoke_passkey(connections, id_)
     message = f"{ended} ended, {len(keys)} passkeys removed." if keys else f"{ended} ended."
-    print_answer(message, {"ended": ended} | ({"passkeys_removed": len(keys)} if every else {}), as_json=as_json)
+    print_answer(message, {"ended": ended, "passkeys_removed": len(keys)}, as_json=as_json)
     return 0
 
 

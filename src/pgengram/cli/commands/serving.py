@@ -122,27 +122,23 @@ async def serve(
     from pgengram.runtime import logs
 
     local = is_loopback(host)
-    if sign_in and (no_auth or not url):
-        raise InvalidInput(
-            "--sign-in needs --url, and excludes --no-auth.", "Example: --url https://memory.example.org/mcp"
-        )
-    _refuse_options(http=http, half=(certfile is None) is not (keyfile is None), open_door=no_auth and not local)
+    certificate = _certificate(certfile, keyfile)
+    _check_options(http=http, sign_in=sign_in, url=url, no_auth=no_auth, local=local)
+    networks = _networks(trusted_proxy)
+    resource = url or audience
     rules = Rules(
-        hosts=_hosts(host, url, allowed_host or [], local=local),
+        hosts=_hosts(host, url, allowed_host, local=local),
         origins=frozenset(origin.rstrip("/").lower() for origin in allowed_origin or []),
         authenticate=not no_auth,
         trust=_trust(
             issuer, audience or url, no_auth, read_scope, write_scope, namespace_claim, namespace_prefix, person_claim
         ),
-        resource=(url or audience).rstrip("/") if sign_in else url or audience,
-        sign_in=SignIn(not no_register, not known_clients_only, sign_in_rate, _networks(trusted_proxy or []))
-        if sign_in
-        else None,
+        resource=resource.rstrip("/") if sign_in else resource,
+        sign_in=SignIn(not no_register, not known_clients_only, sign_in_rate, networks) if sign_in else None,
         calls_per_minute=rate,
         patience_s=patience,
     )
     logs.start_telemetry()
-    certificate = (certfile, keyfile) if certfile and keyfile else None
     announce = partial(_announce, naked=not local and certificate is None, as_json=as_json)
     await serve_http(
         Settings.from_environment(),
@@ -150,18 +146,24 @@ async def serve(
         bound(host, port),
         certificate=certificate,
         announce=announce,
-        pages_of=_pages() if sign_in else None,
+        pages_of=_pages_maker() if sign_in else None,
     )
 
 
-def _networks(given: Sequence[str]) -> tuple[Network, ...]:
+def _certificate(certfile: Path | None, keyfile: Path | None) -> tuple[Path, Path] | None:
+    if (certfile is None) is not (keyfile is None):
+        raise InvalidInput("--certfile and --keyfile must be given together.")
+    return (certfile, keyfile) if certfile and keyfile else None
+
+
+def _networks(given: Sequence[str] | None) -> tuple[Network, ...]:
     try:
-        return tuple(ipaddress.ip_network(one) for one in given)
+        return tuple(ipaddress.ip_network(one) for one in given or ())
     except ValueError as error:
         raise InvalidInput(f"--trusted-proxy: {error}.", "Example: --trusted-proxy 127.0.0.1") from None
 
 
-def _pages() -> PagesOf:
+def _pages_maker() -> PagesOf:
     from pgengram.ui.public import PublicPages
 
     return PublicPages
@@ -175,12 +177,14 @@ def _trust(issuer: str, audience: str, no_auth: bool, *names: str) -> Trust | No
     return Trust(issuer, audience, *names) if issuer else None
 
 
-def _refuse_options(*, http: bool, half: bool, open_door: bool) -> None:
+def _check_options(*, http: bool, sign_in: bool, url: str, no_auth: bool, local: bool) -> None:
+    if sign_in and (no_auth or not url):
+        raise InvalidInput(
+            "--sign-in needs --url, and excludes --no-auth.", "Example: --url https://memory.example.org/mcp"
+        )
     if not http:
         raise InvalidInput("Missing option --http.", "Without a command pgengram serves over stdin and stdout.")
-    if half:
-        raise InvalidInput("--certfile and --keyfile must be given together.")
-    if open_door:
+    if no_auth and not local:
         raise InvalidInput(
             "Clients from other machines need a token.",
             "Leave out --no-auth and make tokens with `pgengram token create`.",
@@ -195,13 +199,13 @@ def _announce(address: str, *, naked: bool, as_json: bool) -> None:
         print_note("Without TLS, tokens can be read in transit: use --certfile, or put a TLS proxy in front.")
 
 
-def _hosts(host: str, url: str, allowed: Sequence[str], *, local: bool) -> frozenset[str]:
+def _hosts(host: str, url: str, allowed: Sequence[str] | None, *, local: bool) -> frozenset[str]:
     """Return the names under which clients may reach the server.
 
     Raises:
         InvalidInput: it listens on every address and none is named.
     """
-    named = {name.strip("[]").lower() for name in allowed}
+    named = {name.strip("[]").lower() for name in allowed or ()}
     if url:
         parts = urlsplit(url)
         if parts.scheme not in ("http", "https") or not parts.hostname:

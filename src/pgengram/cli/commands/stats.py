@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Annotated, Any, Final
 
@@ -178,15 +178,7 @@ def _table(title: str, rows: Any) -> Table:
     """Return a list of like things as a table, counts with a bar each, or single facts by their names."""
     heading = title.replace("_", " ")
     if isinstance(rows, list):
-        table = plain_table(heading)
-        for name, value in rows[0].items():
-            table.add_column(
-                name.replace("_", " "), no_wrap=name == "id", justify="right" if is_count(value) else "left",
-                ratio=1 if name == "excerpt" else None,
-            )  # fmt: skip
-        for row in rows:
-            table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
-        return table
+        return _table_of_rows(heading, rows)
     if title in FACTS:
         return rows_table(heading, {str(name).replace("_", " "): value for name, value in rows.items()})
     table = plain_table(heading, header=False)
@@ -194,6 +186,18 @@ def _table(title: str, rows: Any) -> Table:
         table.add_column(justify=justify)
     for name, count in rows.items():
         table.add_row(Text(str(name)), f"{count:,}", Text(_bar(count, max(rows.values())), style="cyan"))
+    return table
+
+
+def _table_of_rows(heading: str, rows: Sequence[Mapping[str, Any]]) -> Table:
+    table = plain_table(heading)
+    for name, value in rows[0].items():
+        table.add_column(
+            name.replace("_", " "), no_wrap=name == "id", justify="right" if is_count(value) else "left",
+            ratio=1 if name == "excerpt" else None,
+        )  # fmt: skip
+    for row in rows:
+        table.add_row(*(Text(_cell(name, value)) for name, value in row.items()))
     return table
 
 

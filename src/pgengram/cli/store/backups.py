@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import datetime
@@ -164,6 +164,15 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, copy: P
             raise Conflict("The store is in use.", "Nothing was changed. Close the programs that use it.")
         restored = restoring.restore_backup(url, path, bar.step, None if copy is None else keep)
     again = asdict(restored.again) | {"tokens": restored.access.ended}
+    text = _restored_in_words(manifest, restored, again)
+    kept = copy if copy is not None and copy.exists() else None
+    if kept is not None:
+        text += f"\nAs it was before: {kept}\nUndo: pgengram restore {shlex.quote(str(kept))}"
+    facts = {"restored": True, "again": again, "let_in": restored.access.unknown, "left_out": restored.left_out}
+    print_answer(text, facts | {"before": kept and str(kept)} | asdict(manifest), as_json=as_json)
+
+
+def _restored_in_words(manifest: archive.Manifest, restored: restoring.Restored, again: Mapping[str, int]) -> str:
     text = f"The store is {_backup_in_words(manifest)}."
     if any(again.values()):
         text += (
@@ -178,11 +187,7 @@ def _restore(settings: Settings, path: Path, manifest: archive.Manifest, copy: P
         )
     if restored.left_out:
         text += f"\nLeft out, as it is not pgengram's: {', '.join(restored.left_out)}."
-    kept = copy if copy is not None and copy.exists() else None
-    if kept is not None:
-        text += f"\nAs it was before: {kept}\nUndo: pgengram restore {shlex.quote(str(kept))}"
-    facts = {"restored": True, "again": again, "let_in": restored.access.unknown, "left_out": restored.left_out}
-    print_answer(text, facts | {"before": kept and str(kept)} | asdict(manifest), as_json=as_json)
+    return text
 
 
 def _upgrade_and_show(settings: Settings, *, as_json: bool) -> None:

@@ -91,20 +91,29 @@ async def export_(
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`,
     `pgengram export --encrypt memories.age`, `pgengram export --for claude memories.txt`
     """
-    if as_json and path == "-":
-        raise InvalidInput("The export and the --json summary can't both go to standard output.", "Give a file.")
-    if format_ == "markdown" and (encrypt or recipient):
-        raise InvalidInput("A folder of notes can't be encrypted.", "Export a file of JSON lines, or leave it out.")
-    lock = encryption_of(recipient or (), encrypt=encrypt)
     form = known_word(taker, TAKERS, "assistant") if taker else format_
-    if mine and (not in_space.get() or form != "jsonl"):
-        raise InvalidInput("--mine is for lines of JSON out of a space.", "pgengram --space SPACE export --mine FILE")
+    _check_export(form, path, encrypted=encrypt or bool(recipient), mine=mine, as_json=as_json)
+    lock = encryption_of(recipient or (), encrypt=encrypt)
     async with _opened_core(embedder="none:") as core:  # the one that is set may be gone
         counts = await _exported(core, path, form, lock, quiet=as_json, mine=mine)
     if as_json:
         print_json({"path": path, "format": form, "counts": dict(counts)})
     else:
         print_note(_export_summary(form, counts))
+
+
+def _check_export(form: str, path: str, *, encrypted: bool, mine: bool, as_json: bool) -> None:
+    """Refuse options of an export that exclude each other.
+
+    Raises:
+        InvalidInput: they do.
+    """
+    if as_json and path == "-":
+        raise InvalidInput("The export and the --json summary can't both go to standard output.", "Give a file.")
+    if form == "markdown" and encrypted:
+        raise InvalidInput("A folder of notes can't be encrypted.", "Export a file of JSON lines, or leave it out.")
+    if mine and (not in_space.get() or form != "jsonl"):
+        raise InvalidInput("--mine is for lines of JSON out of a space.", "pgengram --space SPACE export --mine FILE")
 
 
 @asynccontextmanager
@@ -195,7 +204,7 @@ async def import_(
         )
     mapping = _mapping(mapped)
     with readable_file(source, identity) as path:
-        if not mapping and system in ("", "csv", "json") and source != "-" and "://" not in source:
+        if not mapping and source != "-" and "://" not in source:
             system, mapping = await asyncio.to_thread(_system_and_mapping, system, path, encoding)
         core = Core(Settings.from_environment())
         try:
@@ -231,6 +240,8 @@ def _system_and_mapping(system: str, source: str, encoding: str) -> tuple[str, d
     """Return which system's a source is and, of rows of any shape, which columns are taken as what: in a terminal as
     the user says, to whom a guess is shown.
     """
+    if system not in ("", "csv", "json"):
+        return system, {}
     system, shape = shape_of(system, Source(Path(source), encoding))
     if shape is None or not sys.stdin.isatty():
         return system, shape.guess if shape else {}
@@ -245,6 +256,12 @@ def _mapping(written: str) -> dict[str, str]:
     return dict(name_value(one) for one in written.split(",") if one)
 
 
+def _print_examples(imported: Imported) -> None:
+    if imported.examples:
+        say(", ".join(f"{count:,} {kind}" for kind, count in imported.kinds.most_common()))
+        say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))
+
+
 def _print_report_of_import(imported: Imported) -> None:
     say(f"Format: {imported.system}.")
     screen.print(_import_table(imported))
@@ -253,11 +270,10 @@ def _print_report_of_import(imported: Imported) -> None:
     if imported.since and imported.until:
         first, last = (f"{at:%Y-%m-%d}" for at in (imported.since, imported.until))
         say(f"All from {first}." if first == last else f"From {first} to {last}.")
-    if imported.added["turn"] and not imported.dry_run:
+    if imported.dry_run:
+        _print_examples(imported)
+    elif imported.added["turn"]:
         say(TURNS)
-    if imported.dry_run and imported.examples:
-        say(", ".join(f"{count:,} {kind}" for kind, count in imported.kinds.most_common()))
-        say("Examples:\n" + "\n".join(f"  {example}" for example in imported.examples))
     _show_reasons("not imported", imported.reasons)
     _show_reasons("left out", imported.passed)
 

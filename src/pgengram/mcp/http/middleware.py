@@ -145,29 +145,33 @@ class AuthMiddleware:
             await (await self._sign_in.answer(request, scope, receive))(scope, receive, send)
             return
         public = await self._public(request)
+        if public is None and self._files.serves(request):
+            public = await self._exchanged(request, receive)
         if public is not None:
             await public(scope, receive, send)
             return
-        if self._files.serves(request):
-            await (await self._exchanged(request, receive))(scope, receive, send)
+        if request.path != PATH:
+            await self._answer_elsewhere(request, scope, receive, send)
             return
-        if request.path != PATH and self._page_door is None:
-            raise HTTPRejection(404, f"There is nothing at this address; MCP is served at {PATH}.")
         self._check_host(request)
-        if request.path != PATH and self._page_door is not None:
-            await self._page_door.answer(request, scope, receive, send)
-            return
         origin = self._checked_origin(request, scope["scheme"])
         if origin:
             send = with_headers(send, {"access-control-allow-origin": origin, "vary": "origin", **EXPOSED})
-        if request.method == "OPTIONS" and origin:
-            await Response(None, 204, PREFLIGHT)(scope, receive, send)
-            return
+            if request.method == "OPTIONS":
+                await Response(None, 204, PREFLIGHT)(scope, receive, send)
+                return
         try:
             await self._serve(request, scope, receive, send)
         except HTTPRejection as rejection:
             log.info(rejection.logged(request.method))
             await rejection.response()(scope, receive, send)
+
+    async def _answer_elsewhere(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer what is for the pages, if there are any."""
+        if self._page_door is None:
+            raise HTTPRejection(404, f"There is nothing at this address; MCP is served at {PATH}.")
+        self._check_host(request)
+        await self._page_door.answer(request, scope, receive, send)
 
     async def _serve(self, request: Request, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request for MCP by a page or program that may ask."""

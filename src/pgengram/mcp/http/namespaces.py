@@ -25,6 +25,7 @@ from pgengram.service.core import Core, Session
 from pgengram.service.manager import MemoryManager
 from pgengram.service.namespaces import Namespaces
 from pgengram.service.spaces.access import Spaces, managers_of
+from pgengram.service.tools import Tool
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
 from pgengram.sign_in.consents import READ, WRITE
@@ -92,6 +93,10 @@ class Sessions(Session):
         return own
 
 
+def _with_scopes(tool: Tool) -> Tool:
+    return replace(tool, scopes=(READ,) if tool.hints.read_only else (READ, WRITE))
+
+
 class NamespaceServer:
     """One namespace: its manager, and what answers requests that may write and those that may not.
 
@@ -131,20 +136,21 @@ class NamespaceServer:
         self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int | str, Right]]
     ) -> Server[Any]:
         handlers = Handlers(self.manager)
-        tools = [tool for tool in self._spoken.tools if tool.hints.read_only or writes]
-        if toolsets and not self.manager.settings.compat:
-            listed = {tool.name for tool in tools}
-            tools += [tool for tool in offered(self.manager, toolsets) if tool.name not in listed]
-        if HOSTS in toolsets:
-            tools = [replace(tool, scopes=(READ,) if tool.hints.read_only else (READ, WRITE)) for tool in tools]
         registry = ToolRegistry(
-            tools,
+            self._tools(toolsets, writes=writes),
             ready=self._ready,
             instructions=self.instructions,
             short=self.manager.settings.short_answers,
             spaces=self._spaces(writes=writes, allowed=dict(spaces)) if spaces else None,
         )
         return build_server(registry, {f"on_{name}": getattr(handlers, name) for name in OF_LIBRARY})
+
+    def _tools(self, toolsets: frozenset[str], *, writes: bool) -> list[Tool]:
+        tools = [tool for tool in self._spoken.tools if tool.hints.read_only or writes]
+        if toolsets and not self.manager.settings.compat:
+            listed = {tool.name for tool in tools}
+            tools += [tool for tool in offered(self.manager, toolsets) if tool.name not in listed]
+        return [*map(_with_scopes, tools)] if HOSTS in toolsets else tools
 
     def _spaces(self, *, writes: bool, allowed: dict[int | str, Right]) -> Spaces | None:
         if self.manager.settings.compat:

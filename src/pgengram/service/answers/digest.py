@@ -182,7 +182,7 @@ async def digest(
     return room.lines
 
 
-async def _pages(core: Core, asked: dict[str, Any], now: datetime) -> AsyncIterator[Hit]:
+async def _listed_hits(core: Core, asked: dict[str, Any], now: datetime) -> AsyncIterator[Hit]:
     """Yield the first `NEWEST` memories of a list."""
     question = validated(Question, {**asked, "limit": f.MAX_LIMIT}).without_counting_hidden()
     for offset in range(0, NEWEST, f.MAX_LIMIT):
@@ -200,7 +200,7 @@ async def _pool(
     found = _by_id(always)
     relevant = {"sort": "relevance", **({"project": project} if project else {})}
     for asked in ({"sort": "created"}, relevant):
-        found = _by_id([hit async for hit in _pages(core, asked, now)]) | found
+        found = _by_id([hit async for hit in _listed_hits(core, asked, now)]) | found
     soon = window(now)
     days = date_pattern(soon) or ""
     ahead = await core.store.read_transaction(lambda tx: listing.soon(tx, soon.start, soon.end, days))

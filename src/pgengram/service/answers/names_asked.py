@@ -4,8 +4,9 @@ cooked for both.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Collection
 from functools import cache
+from itertools import islice
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.inputs import Question, validated
@@ -28,6 +29,7 @@ from pgengram.views import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from uuid import UUID
 
     from pgengram.search.results.hits import Hit
     from pgengram.service.core import Core
@@ -127,18 +129,23 @@ async def left_out(
     limits = await harmful_if_forgotten(core)
     found = {hit.id: hit for hit in chosen}
     for name in names:
-        theirs = [hit for hit in limits if _is_about(hit, name)]
+        theirs = [hit for hit in limits if _concerns_person(hit, name)]
         if name in looked_up:
             theirs += await _speaking_of(core, name, project)
-        # Those of a person who is named count for whoever asks about them.
-        whose = [hit.user if hit.user and _is_about(hit, name) else user for hit in theirs]
-        concerning = {
-            hit.id: hit
-            for hit, of in zip(theirs, whose, strict=True)
-            if hit.id not in found and contexts.concerns(core, hit, user=of, project=project)
-        }
-        found |= dict([*concerning.items()][:OF_EACH])
+        concerning = [hit for hit in theirs if _concerns_asker(core, hit, name, user=user, project=project)]
+        found |= _first_new(concerning, found)
     return await contexts.trusted(core, [*found.values()][len(chosen) :])
+
+
+def _first_new(hits: Sequence[Hit], known: Collection[UUID]) -> dict[UUID, Hit]:
+    """Return the first `OF_EACH` hits that are not known."""
+    return dict(islice({hit.id: hit for hit in hits if hit.id not in known}.items(), OF_EACH))
+
+
+def _concerns_asker(core: Core, hit: Hit, name: str, *, user: str | None, project: str | None) -> bool:
+    """Whether a memory concerns who asks about somebody who is named: those of the one named do, too."""
+    whose = hit.user if hit.user and _concerns_person(hit, name) else user
+    return contexts.concerns(core, hit, user=whose, project=project)
 
 
 async def _speaking_of(core: Core, name: str, project: str | None) -> list[Hit]:
@@ -160,7 +167,7 @@ def keep_needed(question: Question, hits: Sequence[Hit]) -> None:
 
 def _limits_any(hit: Hit, names: Sequence[str]) -> bool:
     limits = not _limiting().isdisjoint(map(beginning, words(folded(hit.content))))
-    return limits and any(_is_about(hit, name) for name in names)
+    return limits and any(_concerns_person(hit, name) for name in names)
 
 
 @cache
@@ -193,12 +200,12 @@ def _doubtless_unknown(context: str, names: Sequence[str], chosen: Sequence[Hit]
     language = language_of(context).code
     common, begins = function_words(language), contexts.without_genitive(words(context)[0])
     doubted = common if language_data(language).nouns_have_capitals else common & {begins}
-    return [name for name in names if name not in doubted and not any(_is_about(hit, name) for hit in chosen)][
+    return [name for name in names if name not in doubted and not any(_concerns_person(hit, name) for hit in chosen)][
         :MOST_NAMES
     ]
 
 
-def _is_about(hit: Hit, name: str) -> bool:
+def _concerns_person(hit: Hit, name: str) -> bool:
     """Whether a memory is of a person who is named; where it is nobody's in particular, whether it speaks of them."""
     return contexts.has_name(hit.user or hit.content, name)
 

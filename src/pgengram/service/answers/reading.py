@@ -75,7 +75,7 @@ async def _found_page(
         query="\n".join(question.queries),
         count=len(fitting),
         evidence=_answer_evidence(question, hits),
-        answered=None if hits.answered is None else round(hits.answered, 3),
+        answered=hits.answered and round(hits.answered, 3),
         results=views,
         in_detail=question.detail,
         search=hits.how,
@@ -179,12 +179,8 @@ async def recall_context(
     core: Core, context: str, max_chars: int, *, user: str | None, project: str | None
 ) -> Recalled:
     """Return what is remembered about a task or a message, as one text within `max_chars`."""
-    place, hits, note = Cursor(here()), NOTHING, None
-    question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), place.now)
-    if words(context) and not is_small_talk(context):
-        hits = await core.search(question, place)
-        if not hits.found and not question.lists:
-            question, hits, note = await _again(core, question, place, hits)
+    question, _ = in_time(Question(query=context, limit=RECALLED, project=project, user=user), here())
+    question, hits, note = await _recallable(core, question)
     recallable = budget.worth_recalling(hits.found)
     chosen = budget.select_for_context(recallable, max_chars)
     if chosen:
@@ -203,6 +199,17 @@ async def recall_context(
         degraded=_degraded(core, hits),
         stale=STALE.get() or None,
     )
+
+
+async def _recallable(core: Core, question: Question) -> tuple[Question, Hits, str | None]:
+    """Return the hits for a task or message, with the question as it was read for them; none for small talk."""
+    if not words(question.query) or is_small_talk(question.query):
+        return question, NOTHING, None
+    place = Cursor(here())
+    hits = await core.search(question, place)
+    if hits.found or question.lists:
+        return question, hits, None
+    return await _again(core, question, place, hits)
 
 
 def _answer_evidence(question: Question, hits: Hits) -> f.Evidence | None:
@@ -229,7 +236,7 @@ async def read_whole(core: Core, tx: Transaction, ids: Sequence[str], include: S
     return Read(
         ok=bool(rows),
         memories=views[:fit],
-        not_shown=[str(id_) for id_ in found[fit:]] or None,
+        not_shown=[*map(str, found[fit:])] or None,
         note=NOT_SHOWN if fit < len(found) else None,
         missing=missing,
         error=missing[0]["error"] if missing and not rows else None,

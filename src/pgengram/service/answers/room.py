@@ -62,7 +62,7 @@ def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Sho
     """
     if _value_size(answer) <= room:
         return answer
-    names = [name for name, value in answer.items() if isinstance(value, list) and (lists is None or name in lists)]
+    names = [name for name in lists or answer if isinstance(answer.get(name), list)]
     answer = {**answer}
     for most in CLIPPED:
         answer |= {name: _clipped(answer[name], most) for name in names}

@@ -114,11 +114,16 @@ async def _not_in_memories(
     said = [row for row in said if lasting(row["text"]) and len(words(row["text"])) >= LEAST_WORDS]
     since = min((row["time"] for row in said), default=None)
     stored = await conversations.stored_since(tx, since, about) if since else []
+    fresh = _without_stored(said, stored)
+    return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["time"].timestamp(), -row["number"]))
+
+
+def _without_stored(said: Sequence[Row], stored: Sequence[Row]) -> list[Row]:
+    """Return the turns that no memory cites or says."""
     cites = {source.get("ref") for row in stored for source in row["sources"] or ()}
     known = [_stems(row["content"]) for row in stored]
     fresh = [row for row in said if conversations.turn_reference(row) not in cites]
-    fresh = [row for row in fresh if not _is_in(_stems(row["text"]), known)]
-    return sorted(fresh, key=lambda row: (-lasting(row["text"]), -row["time"].timestamp(), -row["number"]))
+    return [row for row in fresh if not _is_in(_stems(row["text"]), known)]
 
 
 async def what_became(store: Store, conversation: conversations.Conversation) -> str:

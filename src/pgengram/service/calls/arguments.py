@@ -273,14 +273,21 @@ def next_step(tool: str, problems: Sequence[ErrorDetails], given: Mapping[str, A
         return FIND_IDS.format(tool or "this")
     if unknown & NAMES_OF_ID:
         return _step_with_id(tool, given)
-    if unknown & CONFIRMS and tool in CONFIRMED:
+    if tool in CONFIRMED:
+        return _step_of_confirmed(tool, unknown)
+    return _step_of_update(unknown, wrong, given) if tool == "update_memory" else USUAL_STEP
+
+
+def _step_of_confirmed(tool: str, unknown: set[str]) -> str:
+    """Return the call that leads on for a tool that takes a confirm_token."""
+    if unknown & CONFIRMS:
         return (
             "Leave it out: the first call is a preview and gives a confirm_token; if the user agrees, repeat the call "
             "with that. Nothing was changed."
         )
     if tool == "forget_memories" and (hard := unknown & DESTROYS.keys()):
         return f"To erase permanently say hard=true instead of {', '.join(sorted(hard))}; nothing was changed."
-    return _step_of_update(unknown, wrong, given) if tool == "update_memory" else USUAL_STEP
+    return USUAL_STEP
 
 
 def _lacks_ids(unknown: set[str], wrong: set[str]) -> bool:

@@ -381,13 +381,13 @@ def _is_vector(value: list[Any], items: Schema) -> bool:
 def _without_blanks(name: str, value: list[Any], coerced: dict[str, str]) -> list[Any]:
     """Return a list without elements that say nothing; "null" may be asked for."""
     nothing = {""} if name in MAY_BE_BLANK else NOTHING_IN_A_LIST
-    if blanks := [one for one in value if _is_blank(one, nothing)]:
+    if blanks := [one for one in value if _says_nothing_in_list(one, nothing)]:
         told = dict.fromkeys(clipped(one).strip() for one in blanks if one is not None)
         coerced[name] = f"{', '.join(filter(None, told)) or 'blank'} → left out"
-    return [one for one in value if not _is_blank(one, nothing)]
+    return [one for one in value if not _says_nothing_in_list(one, nothing)]
 
 
-def _is_blank(value: Any, nothing: Collection[str]) -> bool:
+def _says_nothing_in_list(value: Any, nothing: Collection[str]) -> bool:
     return value is None or (isinstance(value, str) and value.strip().lower() in nothing)
 
 

@@ -181,18 +181,18 @@ async def planned(spaces: Spaces, tx: Transaction, ids: Sequence[str], space: Sp
     for row in rows:
         if row["status"] != "active":
             raise InvalidInput(f"Memory {row['id']} is {row['status']}.", "Share only what holds.")
-        without_secrets_in(_request(row), redact=False)
+        without_secrets_in(_write_request(row), redact=False)
     return SharePlan(rows, space, await membership.current_members(spaces.home.store, space.id))
 
 
-def _request(row: Row) -> NewMemory:
+def _write_request(row: Row) -> NewMemory:
     return NewMemory.model_validate(_copy_of(row))
 
 
 async def shared(spaces: Spaces, made: SharePlan) -> Shared:
     """Copy what was agreed to into the space, all or nothing."""
     async with spaces.manager(made.space) as manager:
-        drafts = [await manager.draft(_request(row), place) for place, row in enumerate(made.rows, 1)]
+        drafts = [await manager.draft(_write_request(row), place) for place, row in enumerate(made.rows, 1)]
         written = await manager.store_drafts(drafts)
     results: list[Shown] = []
     async with spaces.home.store.transaction() as tx:

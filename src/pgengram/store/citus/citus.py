@@ -290,6 +290,16 @@ ON_SHARDS: Final = (
 )
 
 
+async def _renew_policies(connection: psycopg.AsyncConnection[dict[str, Any]], table: str) -> None:
+    """Give a table the policies that its shards can have."""
+    for policy in POLICIES:
+        await connection.execute(
+            sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(*map(sql.Identifier, (policy, table)))
+        )
+    for statement in policies_on_shards(table):
+        await connection.execute(statement.encode())
+
+
 async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shards: int) -> None:
     """Put every table in its place that is not there yet, inside the caller's transaction."""
     new_owned, new_lookups = await _not_in_place(connection)
@@ -301,12 +311,7 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
     for statement in FOR_PEOPLE:
         await connection.execute(statement)
     for name in new_owned:
-        for policy in POLICIES:
-            await connection.execute(
-                sql.SQL("DROP POLICY IF EXISTS {} ON {}").format(*map(sql.Identifier, (policy, name)))
-            )
-        for statement in policies_on_shards(name):
-            await connection.execute(statement.encode())
+        await _renew_policies(connection, name)
     if "memory_vectors" in new_owned:
         await _drop_vector_indexes(connection)
     async with _without_foreign_keys(connection, new_owned):

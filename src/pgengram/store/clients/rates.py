@@ -62,7 +62,7 @@ async def count(store: Store, client: str, per_minute: int) -> Counted:
     """
     cost = timedelta(seconds=60 / per_minute)
     given = {
-        "client": _key(client),
+        "client": _bucket_key(client),
         "cost": cost,
         "credit": cost * (burst(per_minute) - 1),
         "with_position": store.replica is not None,
@@ -79,10 +79,10 @@ async def charge(store: Store, client: str, work: int, per_minute: int) -> None:
     Raises:
         DatabaseFailed: nothing was counted.
     """
-    await store.one(CHARGE, {"client": _key(client), "cost": timedelta(seconds=60 / per_minute * work)})
+    await store.one(CHARGE, {"client": _bucket_key(client), "cost": timedelta(seconds=60 / per_minute * work)})
 
 
-def _key(client: str) -> bytes:
+def _bucket_key(client: str) -> bytes:
     return hashlib.sha256(client.encode()).digest()
 
 

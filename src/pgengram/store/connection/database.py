@@ -259,13 +259,12 @@ class Database:
                 yield Transaction(connection, namespace_id, self._model_id, full, self.distributed, member, role)
                 if not reads:
                     await connection.commit()
-        except DatabaseFailed as error:
-            refused = isinstance(error, WritesRefused)
-            if refused and not full:
+        except WritesRefused as error:
+            if not full:
                 # It leads to a standby, or to what was one: a new connection may find who takes writes.
                 await connection.close()
             await self._give_back(pool, connection)
-            if full and refused:
+            if full:
                 raise DatabaseFailed(
                     "The disk is almost full, so writes are refused.",
                     "Nothing was changed. Free some space, then call again; reads still work.",

@@ -159,15 +159,22 @@ def url_fault(url: str, said: str = "") -> tuple[str, str]:
     scheme, is_url, rest = url.strip().partition("://")
     if is_url and scheme not in SCHEMES and DIALECT.fullmatch(scheme):
         return f"{SETTING} begins with {scheme}://, which PostgreSQL's library doesn't know.", "Write postgresql://."
-    names = [name for name, _ in parse_qsl(rest.partition("?")[2], keep_blank_values=True)] if is_url else []
-    known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"ssl"}
-    unknown = [name for name in names if name not in known and name.isidentifier()]
-    if not is_url and (found := UNKNOWN_OPTION.search(said)):
-        unknown = [found[1]]
-    if unknown:
-        hint = OTHERS_OPTIONS.get(unknown[0], "Remove it.")
-        return f"{SETTING} has the parameter {unknown[0]}, which PostgreSQL's library doesn't know.", hint
+    if name := _unknown_parameter(rest) if is_url else _unknown_option(said):
+        hint = OTHERS_OPTIONS.get(name, "Remove it.")
+        return f"{SETTING} has the parameter {name}, which PostgreSQL's library doesn't know.", hint
     return FORM, ESCAPES
+
+
+def _unknown_parameter(rest: str) -> str:
+    """Return the name of a parameter in a URL that the library doesn't know; empty where it knows all."""
+    known = {option.keyword.decode() for option in psycopg.pq.Conninfo.get_defaults()} | {"ssl"}
+    given = parse_qsl(rest.partition("?")[2], keep_blank_values=True)
+    return next((name for name, _ in given if name not in known and name.isidentifier()), "")
+
+
+def _unknown_option(said: str) -> str:
+    found = UNKNOWN_OPTION.search(said)
+    return found[1] if found else ""
 
 
 def _is_cut_in_the_password(url: str) -> bool:

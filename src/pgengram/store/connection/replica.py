@@ -114,13 +114,9 @@ class Replica:
         if not self._may_be_asked():
             return None
         try:
-            position = None if primary is None else KNOWN.get() or await self._end_of_log(primary)
-        except DatabaseFailed as error:
-            if not error.connection_lost:
-                return None
-            position, self._primary_lost = None, error.message  # what the replica has is better than nothing
-        else:
-            self._primary_lost = "" if primary is not None else self._primary_lost
+            position = await self._position_to_reach(primary)
+        except DatabaseFailed:
+            return None
         try:
             done = await work(lambda: self._transaction(namespace_id, position))
         except Behind:
@@ -134,6 +130,25 @@ class Replica:
             STALE.set(position is None)
             return (done,)
         return None
+
+    async def _position_to_reach(self, primary: Database | None) -> str | None:
+        """Return how far the replica must have replayed the log; None if the primary is lost, as what the replica has
+        is better than nothing.
+
+        Raises:
+            DatabaseFailed: the primary answers, but not this.
+        """
+        if primary is None:
+            return None
+        try:
+            position = KNOWN.get() or await self._end_of_log(primary)
+        except DatabaseFailed as error:
+            if not error.connection_lost:
+                raise
+            self._primary_lost = error.message
+            return None
+        self._primary_lost = ""
+        return position
 
     def _may_be_asked(self) -> bool:
         if time.monotonic() < self._retry_at:

@@ -122,14 +122,15 @@ def _refused(error: psycopg.Error) -> PgengramError:
 
 def _by_message(state: str, error: psycopg.Error) -> PgengramError | None:
     """Return our error where the constraint or the relation that the message names decides."""
-    if state == "23503" and ERASED_NAMESPACE.search(broken_rule(error) or ""):
+    rule, message = broken_rule(error) or "", error.diag.message_primary or ""
+    if state == "23503" and ERASED_NAMESPACE.search(rule):
         return NotReady(
             "This namespace was erased while the server ran; nothing was stored.", "Start the server again."
         )
-    if state == "42501" and BY_POLICY.search(error.diag.message_primary or ""):
+    if state == "42501" and BY_POLICY.search(message):
         return NotAllowed(*ONLY_READS)
     if state == "23505":
-        return Conflict(*TAKEN.get(broken_rule(error) or "", CHANGED_AT_ONCE))
-    if state in ("42P01", "XX000") and SHARD_GONE.search(error.diag.message_primary or ""):
+        return Conflict(*TAKEN.get(rule, CHANGED_AT_ONCE))
+    if state in ("42P01", "XX000") and SHARD_GONE.search(message):
         return ShardMoved()
     return None

@@ -117,9 +117,7 @@ async def complete_memories(database: Database, model_id: int | None, embed: Emb
         incomplete = await _incomplete(database, namespace_id, rows, model_id)
         for start in range(0, len(incomplete), AT_ONCE):
             part = incomplete[start : start + AT_ONCE]
-            needing = [row["id"] for row, defects in part if {"vectors", "content"} & defects and model_id is not None]
-            texts = [row["content"] for row, _ in part if row["id"] in needing]
-            passages = dict(zip(needing, await embed(texts) if texts else [], strict=True))
+            passages = {} if model_id is None else await _missing_passages(part, embed)
             for row, defects in part:
                 found.note(defects)
                 try:
@@ -140,6 +138,12 @@ async def _incomplete_batches(database: Database, model_id: int | None) -> Async
                 rows = await tx.rows(FIND, {"after": after, "limit": BATCH, "model_id": model_id})
             after = rows[-1]["id"] if len(rows) == BATCH else None
             yield namespace_id, rows
+
+
+async def _missing_passages(part: Sequence[tuple[Row, set[str]]], embed: Embed) -> dict[UUID, Passage]:
+    """Return the vectors of memories that lack them, or whose text was changed."""
+    needing = {row["id"]: row["content"] for row, defects in part if not defects.isdisjoint(("vectors", "content"))}
+    return dict(zip(needing, await embed([*needing.values()]), strict=True)) if needing else {}
 
 
 async def _incomplete(

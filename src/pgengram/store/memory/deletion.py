@@ -149,6 +149,14 @@ async def belongings(tx: Transaction, ids: Sequence[UUID]) -> dict[UUID, dict[st
     return {row.pop("id"): {name: int(number) for name, number in row.items() if number} for row in rows}
 
 
+async def _erase_cited(tx: Transaction, cited: Sequence[Row]) -> dict[UUID, int]:
+    """Take turns away; return how many of them each memory cited."""
+    given = {"cited": _turns_json(cited)}
+    turns = {row["memory_id"]: int(row["turns"]) for row in await tx.rows(CITED_BY, given)}
+    await tx.run(ERASE_CITED, given)
+    return turns
+
+
 async def erase_memories(
     tx: Transaction, ids: Sequence[UUID], *, session_id: str | None, listed: bool = True, cited: Sequence[Row] = ()
 ) -> list[dict[str, Any]]:
@@ -162,14 +170,12 @@ async def erase_memories(
     await tx.rows(s.LOCK, {"ids": [*ids, *(row["id"] for row in pointing)]})
     named = {"ids": list(ids), "names": [str(id_) for id_ in ids], "session_id": session_id}
     removed = await belongings(tx, ids)
-    if cited:
-        given = {"cited": _turns_json(cited)}
-        for row in await tx.rows(CITED_BY, given):
-            removed[row["memory_id"]]["turns"] = int(row["turns"])
-        await tx.run(ERASE_CITED, given)
+    for memory_id, turns in (await _erase_cited(tx, cited)).items() if cited else ():
+        removed[memory_id]["turns"] = turns
     await statements.unpost(tx, ids)
-    for row in [row for row in await tx.rows(POINTING, named) if row["id"] not in ids]:
-        await _point_elsewhere(tx, row, set(ids), session_id)
+    for row in await tx.rows(POINTING, named):
+        if row["id"] not in ids:
+            await _point_elsewhere(tx, row, set(ids), session_id)
     await tx.run(STRIP_HISTORY, named)
     await tx.run(STRIP_EDGES, named)
     await tx.run(STRIP_PLANS, named)

@@ -30,6 +30,7 @@ from pgengram.views import cut
 Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", "erase"]
 REMOVING: Final = ("merge", "forget", "archive", "erase")
 LIVING: Final = ("active", "archived")
+ASKED: Final = {"erase": "Permanently erase", "forget": "Forget"}  # of a plan that does nothing else
 QUOTED: Final = 5  # memories that a question to the user quotes, and that a refusal names
 EXCERPT: Final = 120
 TOLD_EACH: Final = 20  # memories that are changed before whoever waits is told
@@ -190,19 +191,20 @@ class ChangePlan:
     def question(self) -> str:
         """What the user is asked: how many memories, the first of them, and whether they can be restored."""
         done = {effect.made.operation for effect in self.effects}
-        number = counted(len(self.effects))
-        head = (
-            f"Permanently erase {number}" if done == {"erase"} else f"Forget {number}" if done == {"forget"} else None
-        )
-        lines = [f"{head or f'Tidy memories: {self.summary}'}?"]
+        one_verb = ASKED.get(next(iter(done), "")) if len(done) == 1 else None
+        lines = [f"{one_verb} {counted(len(self.effects))}?" if one_verb else f"Tidy memories: {self.summary}?"]
         for effect in self.effects[:QUOTED]:
             text = cut(one_line(effect.row["content"]), EXCERPT)
-            lines.append(f"- {text}" if head else f"- {effect.made.operation}: {text}")
-        lines += [f"and {len(self.effects) - QUOTED} more"] if len(self.effects) > QUOTED else []
-        if "erase" in done and self.cited:
+            lines.append(f"- {text}" if one_verb else f"- {effect.made.operation}: {text}")
+        if len(self.effects) > QUOTED:
+            lines.append(f"and {len(self.effects) - QUOTED} more")
+        return "\n".join([*lines, *(self._what_goes_with_erased() if "erase" in done else ())])
+
+    def _what_goes_with_erased(self) -> Iterator[str]:
+        if self.cited:
             fate = "are erased, too" if any(step.turns for step in self.steps) else "stay"
-            lines.append(f"The turns of conversations that they cite {fate}.")
-        return "\n".join([*lines, *(["Erased memories cannot be restored."] if "erase" in done else [])])
+            yield f"The turns of conversations that they cite {fate}."
+        yield "Erased memories cannot be restored."
 
     @property
     def cited(self) -> list[Row]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
@@ -40,6 +41,9 @@ JUDGED_APART: Final = frozenset(
 )
 
 
+NearText = tuple[UUID, float, str, list[str]]  # a memory's id, its cosine, its content, and in what it differs
+
+
 @dataclass(frozen=True, slots=True)
 class WriteResult:
     """What became of a draft, and what the caller may want to know beside it.
@@ -51,7 +55,7 @@ class WriteResult:
     """
 
     outcome: Outcome
-    near: list[tuple[UUID, float, str, list[str]]]
+    near: list[NearText]
     corrected: list[Near]
     kept: list[str]
     may_replace: list[Row] = field(default_factory=list)
@@ -154,12 +158,13 @@ def _decide(candidate: WriteCandidate, candidates: Sequence[WriteCandidate]) -> 
     if candidate.known:
         return
     draft, near = candidate.draft, [one for one in candidate.near if one.id not in candidate.draft.replaced]
-    elsewhere = [n for n in near if stands_elsewhere(draft, n)]
-    fitting = [n for n in near if _stands_for(draft, n.row, n.differs_in)]
-    candidate.target = next(iter(elsewhere + fitting), None)
+    elsewhere = (n for n in near if stands_elsewhere(draft, n))
+    fitting = (n for n in near if _stands_for(draft, n.row, n.differs_in))
+    candidate.target = next(chain(elsewhere, fitting), None)
     if candidate.target is None:
-        drafts = ((place, candidates[place].draft.row, differs) for _, place, differs in candidate.earlier)
-        candidate.stands_for = next((place for place, row, differs in drafts if _stands_for(draft, row, differs)), None)
+        earlier = candidate.earlier
+        fitting_drafts = (at for _, at, differs in earlier if _stands_for(draft, candidates[at].draft.row, differs))
+        candidate.stands_for = next(fitting_drafts, None)
 
 
 def _stands_for(draft: Draft, row: Row, differs: Sequence[str]) -> bool:
@@ -269,24 +274,30 @@ def _write_result(candidate: WriteCandidate, candidates: Sequence[WriteCandidate
         raise Conflict("The memory was changed at the same time.")
     if outcome.how in ("known", "key"):
         return WriteResult(outcome, [], [], _kept_as_stored(candidate.draft, outcome), replaced=candidate.replaced)
-    found = [n for n in candidate.near if n.id not in candidate.draft.replaced]
-    near = {n.id: (n.id, n.similarity, n.row["content"], n.differs_in) for n in found}
-    for cosine, place, differs in candidate.earlier:
-        other = candidates[place].outcome
-        if other is not None and other.id != outcome.id:
-            near.setdefault(other.id, (other.id, cosine, candidates[place].draft.row["content"], differs))
-    nearest = sorted(near.values(), key=lambda found: -found[1])[:MAX_REPORTED]
     changed = replaced(candidate.draft.row, candidate.alike) if outcome.created else []
     changed = [row for row in changed if row["id"] not in candidate.said_again.union(candidate.draft.replaced)]
     return WriteResult(
         outcome,
-        nearest,
+        _nearest_memories(candidate, candidates, outcome),
         candidate.corrected,
         _kept_as_stored(candidate.draft, outcome),
         changed,
         candidate.replaced,
         outcome.created and not (changed or candidate.replaced) and _may_succeed(candidate),
     )
+
+
+def _nearest_memories(
+    candidate: WriteCandidate, candidates: Sequence[WriteCandidate], outcome: Outcome
+) -> list[NearText]:
+    """Return the memories nearest to one that was written, those of the same call among them."""
+    stored = (one for one in candidate.near if one.id not in candidate.draft.replaced)
+    near = {one.id: (one.id, one.similarity, one.row["content"], one.differs_in) for one in stored}
+    for cosine, place, differs in candidate.earlier:
+        other = candidates[place].outcome
+        if other is not None and other.id != outcome.id:
+            near.setdefault(other.id, (other.id, cosine, candidates[place].draft.row["content"], differs))
+    return sorted(near.values(), key=lambda found: -found[1])[:MAX_REPORTED]
 
 
 def _may_succeed(candidate: WriteCandidate) -> bool:

@@ -71,13 +71,13 @@ async def names(tx: Transaction, what: str) -> list[str]:
 
 def unknown(what: str, name: str, known: list[str]) -> str:
     """Say that nothing has a name, and which names there are instead, the nearest first."""
-    by_fold = {folded_name(one): one for one in known}
-    near = [by_fold[one] for one in get_close_matches(folded_name(name), by_fold, MOST_SHOWN)]
-    short = sorted((one for one in known if len(one) <= LONGEST_SHOWN), key=str.casefold)
-    shown = near or short[:MOST_SHOWN]
     kind = "tag" if what == "tags" else what
     if not known:
         return f"No memory has a {kind} yet."
+    by_fold = {folded_name(one): one for one in known}
+    near = [*map(by_fold.__getitem__, get_close_matches(folded_name(name), by_fold, MOST_SHOWN))]
+    short = sorted((one for one in known if len(one) <= LONGEST_SHOWN), key=str.casefold)
+    shown = near or short[:MOST_SHOWN]
     if not shown:
         return f"No memory has this {kind}."
     which, verb = "the most similar" if near else "there", "is" if len(shown) == 1 else "are"

@@ -168,16 +168,20 @@ def _compared(
         if before[name] != row[name]:
             new.columns[name] = row[name]
     if said is None:
-        for name in detail.keys() - {"namespace_id", "memory_id", "success_rate"}:
-            _note_change(new, f"detail.{name}", before["detail"].get(name), detail[name])
-        if "type" in new.columns or any(name.startswith("detail.") for name in new.changes):
-            new.detail = detail
+        _compare_details(new, before["detail"], detail)
     if said is None or "importance" in said:
         importance = arrival.rows["memory_activation"].get("importance")
         _note_change(new, "importance", before["activation"]["importance"], importance)
     if said is None or "tags" in said:
         _note_change(new, "tags", before["tags"], arrival.tags)
     return new
+
+
+def _compare_details(new: Newer, before: Mapping[str, Any], detail: dict[str, Any]) -> None:
+    for name in detail.keys() - {"namespace_id", "memory_id", "success_rate"}:
+        _note_change(new, f"detail.{name}", before.get(name), detail[name])
+    if "type" in new.columns or any(name.startswith("detail.") for name in new.changes):
+        new.detail = detail
 
 
 def _note_change(new: Newer, name: str, was: Any, now: Any) -> None:

@@ -267,12 +267,12 @@ class Known:
 
 async def known_memories(tx: Transaction, arrivals: Sequence[Arrival]) -> Known:
     """Return what is here of these memories."""
-    ids, active = [a.id for a in arrivals], [a for a in arrivals if a.active]
-    rows = await tx.rows(FIND_KNOWN, {"ids": ids, "hashes": [a.hash for a in active]})
-    states = {row["id"]: (row["updated_at"], row["version"]) for row in rows}
+    ids, hashes = {a.id: None for a in arrivals}, {a.id: a.hash for a in arrivals if a.active}
+    rows = await tx.rows(FIND_KNOWN, {"ids": [*ids], "hashes": [*hashes.values()]})
+    states = {row["id"]: (row["updated_at"], row["version"]) for row in rows if row["id"] in ids}
     twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
-    same = {a.id: twins[a.hash] for a in active if a.hash in twins} | {id_: id_ for id_ in ids if id_ in states}
-    return Known(same, {id_: states[id_] for id_ in ids if id_ in states}, await erased_here(tx, ids))
+    same = {id_: twins[hash_] for id_, hash_ in hashes.items() if hash_ in twins}
+    return Known(same | dict(zip(states, states, strict=True)), states, await erased_here(tx, [*ids]))
 
 
 async def erased_here(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:

@@ -211,24 +211,27 @@ async def put_rows(tx: Transaction, table: Table, given: Mapping[str, Mapping[st
     wrote what this one cannot hold.
     """
     whole = {key: {**fields, **key_row(table, key), "namespace_id": tx.namespace_id} for key, fields in given.items()}
-    gone = [row for key, row in whole.items() if not given[key]]
-    if gone:
-        names = ("namespace_id", *(name for name, _ in table.key))
-        same = sql.SQL(" AND ").join(sql.SQL("t.{0} = g.{0}").format(sql.Identifier(name)) for name in names)
-        await tx.rows(DROP_ROWS.format(table=sql.Identifier(table.name), same=same), {"rows": Jsonb(gone)})
+    await _drop_rows(tx, table, [row for key, row in whole.items() if not given[key]])
     there = {key: row for key, row in whole.items() if given[key]}
     if not there:
         return set()
     statement = await _put(tx, table)
     if table.record != "belief" and await _is_put(tx, statement, list(there.values())):
         return set()
-    left = set()
-    for key, row in there.items():
-        if table.record == "belief":
-            await _settle_belief(tx, row)
-        if not await _is_put(tx, statement, [row]):
-            left.add(key)
-    return left
+    return {key for key, row in there.items() if not await _is_one_put(tx, table, statement, row)}
+
+
+async def _is_one_put(tx: Transaction, table: Table, statement: sql.Composed, row: Mapping[str, Any]) -> bool:
+    if table.record == "belief":
+        await _settle_belief(tx, row)
+    return await _is_put(tx, statement, [row])
+
+
+async def _drop_rows(tx: Transaction, table: Table, gone: Sequence[Mapping[str, Any]]) -> None:
+    if gone:
+        names = ("namespace_id", *(name for name, _ in table.key))
+        same = sql.SQL(" AND ").join(sql.SQL("t.{0} = g.{0}").format(sql.Identifier(name)) for name in names)
+        await tx.rows(DROP_ROWS.format(table=sql.Identifier(table.name), same=same), {"rows": Jsonb(gone)})
 
 
 async def _is_put(tx: Transaction, statement: sql.Composed, given: Sequence[Mapping[str, Any]]) -> bool:
