@@ -17,6 +17,7 @@ from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.citus import citus
+from pgengram.store.citus.status import cluster_status
 from pgengram.store.connection.server import APP_ROLE
 
 SHARDS = 4
@@ -165,7 +166,7 @@ async def test_only_a_login_that_sees_all_rows_may_move_them(citus_url: str, own
 
 
 async def test_making_a_cluster_again_changes_nothing(cluster_db: Database) -> None:
-    before = await citus.cluster_status(cluster_db.url)
+    before = await cluster_status(cluster_db.url)
 
     assert await citus.distribute_tables(cluster_db.url, 2 * SHARDS) == before
 
@@ -301,4 +302,4 @@ async def test_an_open_wall_on_one_shard_is_seen(citus_url: str, cluster_db: Dat
         worker.execute("SET citus.enable_manual_changes_to_shards = on")
         worker.execute(f"ALTER TABLE memories_{shard} NO FORCE ROW LEVEL SECURITY")
 
-    assert (await citus.cluster_status(cluster_db.url)).row_level_security is False
+    assert (await cluster_status(cluster_db.url)).row_level_security is False

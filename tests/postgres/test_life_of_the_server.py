@@ -12,7 +12,7 @@ import pytest
 from server_users import Users, supervisor_of, until
 
 from pgengram.errors import NotReady
-from pgengram.postgres import process_locks, server_status, start_embedded
+from pgengram.postgres import process_locks, server_status, start_embedded, system
 
 posix = pytest.mark.skipif(sys.platform == "win32", reason="written with the signals of Unix")
 
@@ -99,7 +99,7 @@ def test_stopping_twice_and_stopping_after_the_folder_has_gone_change_nothing(se
 @pytest.fixture
 def somebody_at_work(settled: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[process_locks.Lock]:
     """The lock of somebody who is starting or stopping the server; whoever waits for it looks often."""
-    monkeypatch.setattr(process_locks, "ATTEMPT_S", 0.1)
+    monkeypatch.setattr(system, "ATTEMPT_S", 0.1)
     start = process_locks.Lock(str(settled / "postgres"), process_locks.START)
     assert start.take()
     yield start

@@ -62,7 +62,7 @@ PANELS: Final = {
         "call": ("commands.serving", "Call one tool as an assistant would; print JSON."),
         "serve": ("commands.serving", "Serve MCP over HTTP."),
         "hook": ("commands.serving", "Handle an assistant's hook event."),
-        "person": ("commands.persons", "Manage the people who share memories."),
+        "person": ("commands.spaces", "Manage the people who share memories."),
         "space": ("commands.spaces", "Share memories with others in spaces."),
         "citus": ("store.administration:machines", "Spread one store over several machines with Citus."),
         "pair": ("commands.access", "Print a code that lets a program sign in."),

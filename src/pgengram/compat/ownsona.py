@@ -37,7 +37,7 @@ from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import Change, NewMemory, Question, validated
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
-from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, NONE_GIVEN, Maintenance
+from pgengram.service.toolsets.maintenance import MAX_GROUPS, MAX_OFFSET, MAX_TAGS, Maintenance
 from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories
@@ -344,15 +344,8 @@ class Ownsona(CompatAdapter):
             await review.compare(model, threshold=threshold, offset=offset)
         found = {name: review.findings.get(name, []) for name in ("duplicates", "contradictions")}
         facts = await self._facts(id_ for group in (*found.values(),) for one in group for id_ in one["ids"])
-        groups = [
-            records.group_of(records.facts_of(one, facts), records.similarities(one, review.pairs), one["why"])
-            for one in found["duplicates"]
-        ]
-        conflicts = [{"memories": records.facts_of(one, facts), "why": one["why"]} for one in found["contradictions"]]
-        groups.sort(key=lambda group: -group["max_similarity"])
-        summary = {"groups": len(groups), "pairs": sum(group["pair_count"] for group in groups)}
-        counted = {"threshold": threshold, "groups": groups, "possible_conflicts": conflicts, "summary": summary}
-        return Raw({"ok": True, **counted, **review.looked_at})
+        near = records.near_duplicates(found, facts, review.pairs)
+        return Raw({"ok": True, "threshold": threshold, **near, **review.looked_at})
 
     @tool(READS, title="Memory statistics")
     async def memory_stats(self) -> Raw:
@@ -360,26 +353,9 @@ class Ownsona(CompatAdapter):
         DATABASE_ERROR.
         """
         counted = await Maintenance(self.memory).memory_stats()
-        totals, tables = counted.totals, counted.model_dump(mode="json", exclude={"totals", "redacted"})
-        states = {"total": totals["memories"] - totals["working"], "soft_deleted": totals["forgotten"]}
-        providers = {"(none)" if name == NONE_GIVEN else name: n for name, n in tables["by_source_provider"].items()}
         async with self.memory.store.transaction() as tx:
             extent = await findings.extent(tx)
-        known = {
-            "avg_importance": extent["importance"],
-            "oldest_created_at": f.as_utc(extent["oldest"]),
-            "newest_created_at": f.as_utc(extent["newest"]),
-        }
-        return Raw(
-            {
-                "ok": True,
-                **states,
-                **{name: totals[name] for name in ("active", "expired", "untagged")},
-                **without_none(known),
-                "top_tags": records.counted_by("tag", tables["tags"]),
-                "by_provider": records.counted_by("provider", providers),
-            }
-        )
+        return Raw({"ok": True, **records.statistics(counted, extent)})
 
     @tool(READS, title="List tags")
     async def list_tags(

@@ -12,9 +12,11 @@ from pgengram import fields as f
 from pgengram.compat.adapter import NumericId, Raw, number_of, without_none
 from pgengram.errors import PgengramError
 from pgengram.inputs import Request
+from pgengram.service.toolsets.maintenance import NONE_GIVEN, Statistics
 from pgengram.store.maintenance.findings import Pair
 from pgengram.text.markdown import one_line
 from pgengram.text.tags import normalised_tag
+from pgengram.views import Shown
 
 DedupPolicy = Literal["insert", "skip_if_near", "ask"]
 Score = Annotated[float | None, Field(ge=-1, le=1, description="Least cosine.")]
@@ -243,3 +245,33 @@ def batch(results: Sequence[Mapping[str, Any]], *, dry_run: bool | None = None, 
     summary = {"total": len(results), "succeeded": good, "failed": bad, **counts, "errors": bad}
     echoed = {} if dry_run is None else {"dry_run": dry_run}
     return Raw({"ok": True, **echoed, "results": results, "summary": summary})
+
+
+def near_duplicates(
+    found: Mapping[str, Sequence[Shown]], facts: Mapping[str, dict[str, Any]], pairs: Sequence[Pair]
+) -> dict[str, Any]:
+    """Return groups of facts that say nearly the same, the nearest first, and the pairs that may contradict."""
+    groups = [group_of(facts_of(one, facts), similarities(one, pairs), one["why"]) for one in found["duplicates"]]
+    groups.sort(key=lambda group: -group["max_similarity"])
+    summary = {"groups": len(groups), "pairs": sum(group["pair_count"] for group in groups)}
+    conflicts = [{"memories": facts_of(one, facts), "why": one["why"]} for one in found["contradictions"]]
+    return {"groups": groups, "possible_conflicts": conflicts, "summary": summary}
+
+
+def statistics(counted: Statistics, extent: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the numbers of facts by state, tag and provider, with their age and importance."""
+    totals, tables = counted.totals, counted.model_dump(mode="json", exclude={"totals", "redacted"})
+    providers = {"(none)" if name == NONE_GIVEN else name: n for name, n in tables["by_source_provider"].items()}
+    known = {
+        "avg_importance": extent["importance"],
+        "oldest_created_at": f.as_utc(extent["oldest"]),
+        "newest_created_at": f.as_utc(extent["newest"]),
+    }
+    return {
+        "total": totals["memories"] - totals["working"],
+        "soft_deleted": totals["forgotten"],
+        **{name: totals[name] for name in ("active", "expired", "untagged")},
+        **without_none(known),
+        "top_tags": counted_by("tag", tables["tags"]),
+        "by_provider": counted_by("provider", providers),
+    }

@@ -9,7 +9,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Any
 
-from pgengram.errors import Misused, TimedOut
+from pgengram.errors import InvalidInput, Misused, TimedOut
 from pgengram.service.calls.arguments import Arguments
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
@@ -150,3 +150,15 @@ def _in_another_loop() -> Misused:
         "It belongs to another event loop, the one of its first call.",
         "Make all calls in one: asyncio.run(main()) once, one asyncio.Runner, or a new object for each loop.",
     )
+
+
+def pool_limits(pool_size: int, connect_timeout_s: float) -> PoolLimits:
+    """Return the limits of a pool.
+
+    Raises:
+        InvalidInput: one is not a positive number.
+    """
+    for name, value in (("pool_size", pool_size), ("connect_timeout_s", connect_timeout_s)):
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
+            raise InvalidInput(f"{name} must be a number above 0.")
+    return PoolLimits(int(pool_size), connect_timeout_s)

@@ -14,13 +14,13 @@ from pgengram.errors import ConfirmRequired, InvalidInput, ItemRefused, NotFound
 from pgengram.inputs import NewMemory
 from pgengram.library import given as g
 from pgengram.library import results as r
-from pgengram.library.engine import Engine
+from pgengram.library.engine import Engine, pool_limits
 from pgengram.library.given import StoreSettings, checked_method, given_moment, item_of
 from pgengram.service.calls.arguments import Reader
 from pgengram.service.manager import FREELY
 from pgengram.service.toolsets.maintenance import Statistics
 from pgengram.settings import Settings
-from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S, PoolLimits
+from pgengram.store.connection.pool import POOL_MAX, POOL_TIMEOUT_S
 
 DETAIL: Final = frozenset(g.DetailGiven.__annotations__)
 MOMENTS: Final = frozenset(
@@ -287,18 +287,6 @@ class Memory:
         """Count the memories by status, type, kind, project, tag and age."""
         counted: Statistics = await self._call("memory_stats", project=project)
         return counted
-
-
-def pool_limits(pool_size: int, connect_timeout_s: float) -> PoolLimits:
-    """Return the limits of a pool.
-
-    Raises:
-        InvalidInput: one is not a positive number.
-    """
-    for name, value in (("pool_size", pool_size), ("connect_timeout_s", connect_timeout_s)):
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or value <= 0:
-            raise InvalidInput(f"{name} must be a number above 0.")
-    return PoolLimits(int(pool_size), connect_timeout_s)
 
 
 def _with_moments(arguments: Mapping[str, Any]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ from pgengram.errors import Conflict, NotReady
 from pgengram.postgres import new_data, process_locks, system
 from pgengram.postgres.binaries import Binaries, find_binaries, runnable
 from pgengram.postgres.new_data import DATABASE, USER
-from pgengram.postgres.process_locks import Lock, turn
-from pgengram.postgres.system import home_of
+from pgengram.postgres.process_locks import Lock
+from pgengram.postgres.system import home_of, turn
 from pgengram.runtime.operating_system import CODE_PAGE, remove_tree, rename
 
 MAINTENANCE = "template1"  # the database that every server has

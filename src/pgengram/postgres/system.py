@@ -12,14 +12,20 @@ import socket
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import psutil
 
 from pgengram.errors import NotReady
-from pgengram.postgres.process_locks import CLUSTER, LOG, NO_WINDOW, is_private
+from pgengram.postgres.process_locks import CLUSTER, GONE, LOG, NO_WINDOW, START, Lock, is_private
 from pgengram.runtime import operating_system
+
+ATTEMPT_S: Final = 1.0
+REPORT_AT: Final = 2  # attempts; an ordinary start is over by then
+MOST_ATTEMPTS: Final = 900  # a slow machine takes minutes to make the data, and so does a recovery
+
 
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
@@ -337,3 +343,39 @@ def protect(secret: Path) -> None:
         subprocess.run([icacls, str(secret), "/inheritance:r", "/grant:r", grant], check=True, capture_output=True)
     else:
         secret.chmod(0o700 if secret.is_dir() else 0o600)
+
+
+def turn(home: Path, patience_s: float, waits: Callable[[], None]) -> Lock | None:
+    """Return the start lock of a home once it is ours, None when its holder has written nothing for `patience_s`.
+
+    Attempts are counted, not seconds: who slept meanwhile with the whole machine has not waited.
+
+    Args:
+        home: of the server.
+        patience_s: how long nothing may change in the home.
+        waits: called once when it takes longer than usual.
+    """
+    start, seen, still = Lock(str(home), START), (-1, 0, 0), 0
+    for attempt in range(1, MOST_ATTEMPTS):
+        if start.take(ATTEMPT_S):
+            return start
+        found = _traces(home)
+        still, seen = (still + 1 if found == seen else 0), found
+        if attempt == REPORT_AT:
+            waits()
+        if still * ATTEMPT_S >= patience_s:
+            break
+    return None
+
+
+def _traces(home: Path) -> tuple[int, int, int]:
+    """Return what differs once something was written below a folder: how many files, their size, the latest change."""
+    count = size = latest = 0
+    for place, _, names in os.walk(home):
+        for name in names:
+            try:
+                found = os.lstat(os.path.join(place, name))
+            except GONE:
+                continue
+            count, size, latest = count + 1, size + found.st_size, max(latest, found.st_mtime_ns)
+    return count, size, latest

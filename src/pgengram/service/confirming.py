@@ -16,7 +16,7 @@ from pydantic import BaseModel
 from pgengram.errors import ConfirmRequired
 from pgengram.runtime.context import ASKER
 from pgengram.store.connection.database import Transaction
-from pgengram.store.memory import confirmations, plans
+from pgengram.store.memory import confirmations
 from pgengram.store.store import Store
 
 
@@ -87,7 +87,7 @@ async def when_confirmed(
             return shown.model_copy(update={"confirm_token": token, "message": message})
     async with store.transaction() as tx:
         kept = await confirmations.redeem(tx, token, action)
-        await plans.refuse_changed(tx, kept.get("versions", {}))
+        await confirmations.refuse_changed(tx, kept.get("versions", {}))
         made = await plan(tx, kept)
         if made.kept != kept:
             raise ConfirmRequired(
@@ -127,7 +127,7 @@ async def agreed_by_person(
             )
     async with store.transaction() as tx:
         kept = await confirmations.redeem(tx, token, action)
-        await plans.refuse_changed(tx, kept.get("versions", {}))
+        await confirmations.refuse_changed(tx, kept.get("versions", {}))
         made = await plan(tx)
     if made.kept != kept:
         raise ConfirmRequired(

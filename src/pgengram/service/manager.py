@@ -30,9 +30,9 @@ from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, to
 from pgengram.service.toolsets import offered
 from pgengram.settings import ESSENTIAL
 from pgengram.store.connection.database import Role, Row, Transaction
-from pgengram.store.memory import changes, deletion, memories
+from pgengram.store.memory import changes, deletion, memories, plans
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.plans import ChangePlan, Step, Verb
+from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.memory.upsert import WriteResult
 from pgengram.store.spaces import rules
 from pgengram.text.lexical.vocabulary import is_small_talk
@@ -318,7 +318,7 @@ class MemoryManager(Core):
             return await self._replace(ids, replacements, replaced_by_ids, reason, dry_run=dry_run)
 
         async def plan(tx: Transaction, _: Any = None) -> ChangePlan:
-            return await self._removal(tx, ids, replaced_by_ids, reason, hard=hard, turns=turns)
+            return await plans.removal(tx, ids, replaced_by_ids, reason, hard=hard, turns=turns)
 
         if dry_run:
             async with self.store.transaction() as tx:
@@ -346,43 +346,17 @@ class MemoryManager(Core):
             raise ItemRefused(*next(iter(refused.items())))
         async with self.store.transaction() as tx:
             (await memories.resolve_ids(tx, ids)).refuse_problems()
-            made = await self._removal(tx, ids, replaced_by_ids, reason, corrects=True)
+            made = await plans.removal(tx, ids, replaced_by_ids, reason, corrects=True)
             if dry_run:
                 return await receipts.preview(tx, made)
         done: list[Forgotten] = []
 
         async def forget(tx: Transaction, result: list[WriteResult]) -> None:
             instead = [*replaced_by_ids, *(str(one.id) for one in result)]
-            done.append(await self._remove(tx, await self._removal(tx, ids, instead, reason)))
+            done.append(await self._remove(tx, await plans.removal(tx, ids, instead, reason)))
 
         result = await self.store_drafts([*drafts.values()], then=forget)
         return done[-1].model_copy(update={"replacement_ids": [str(one.id) for one in result]})
-
-    @staticmethod
-    async def _removal(
-        tx: Transaction,
-        ids: Sequence[str],
-        replaced_by_ids: Sequence[str],
-        reason: str = "",
-        *,
-        hard: bool = False,
-        turns: bool = False,
-        corrects: bool = False,
-    ) -> ChangePlan:
-        """Return the plan of forgetting or erasing memories, and refuse what cannot hold instead of them.
-
-        What `corrects` will have others instead.
-        """
-        instead = await memories.resolve_ids(tx, replaced_by_ids)
-        instead.refuse_problems()
-        there = await memories.resolve_ids(tx, ids)
-        action: Verb = "erase" if hard else "forget"
-        step = Step(action, there.ids, reason=reason or None, replaced_by=instead.ids, turns=turns)
-        made = await ChangePlan.read(tx, [step], problems=there.problems)
-        made.check_replacements(step)
-        if not corrects:
-            made.check_rights(tx)
-        return made
 
     async def _remove(self, tx: Transaction, made: ChangePlan) -> Forgotten:
         """Forget or erase what is meant."""
@@ -398,7 +372,7 @@ class MemoryManager(Core):
 
     async def erase_within(self, tx: Transaction, ids: Sequence[str], *, trace: bool) -> int:
         """Do what `erase` does in a transaction of the caller's."""
-        made = await self._removal(tx, ids, [], hard=True)
+        made = await plans.removal(tx, ids, [], hard=True)
         erased = await made.execute(tx, session_id=self.session.current(), listed=trace)
         if not trace:
             await tx.run(s.ERASE_HISTORY, {"ids": list(erased)})

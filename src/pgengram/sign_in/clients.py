@@ -128,7 +128,7 @@ def unsealed(key: bytes, id_: str) -> OAuthClient | None:
 
 
 def _uris(given: Any) -> tuple[str, ...]:
-    """Return the redirect URIs that can be used; others are left out, as some clients also name a scheme of their own."""
+    """Return the redirect URIs that can be used; others are left out: some clients also name a scheme of their own."""
     if not isinstance(given, Sequence) or isinstance(given, str):
         return ()
     return tuple(uri for uri in given[:MAX_URIS] if isinstance(uri, str) and usable(uri))

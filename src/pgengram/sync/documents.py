@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Any
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
 from uuid import UUID
 
 from pgengram.embedders.vectors import Passage
@@ -14,9 +14,17 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
-from pgengram.sync import growing, memories
+from pgengram.sync import memories
 from pgengram.sync.merging import GONE, Document, as_one, merged, with_changes
 from pgengram.transfer.arrivals import arrival
+
+Counts = dict[str, list[float]]
+# For each kind of row moments, with 1 where the later one holds and -1 where the earlier one does.
+GROWING: Final[Mapping[str, Mapping[str, int]]] = {
+    "conversation": {"at": 1, "as_of": 1, "kept_from": 1, "began_at": -1}
+}
+EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+MICROSECOND: Final = timedelta(microseconds=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -312,7 +320,7 @@ class RowDocuments:
         return as_one(after, self._writer) if is_changed and not self._is_turn else after
 
     def _with_changes(self, before: Document, fields: Mapping[str, Any], at: int) -> Document:
-        now, counts = growing.split_row(self._kind, fields)
+        now, counts = _split_row(self._kind, fields)
         after = with_changes(before, now, at=at, clock=self._clock, writer=self._writer)
         return merged(after, Document(counts=counts))
 
@@ -328,7 +336,7 @@ class RowDocuments:
 
     def _row(self, document: Document) -> dict[str, Any]:
         shown = document.shown()
-        return shown | growing.grown_columns(self._kind, document.counts) if shown else {}
+        return shown | _grown_columns(self._kind, document.counts) if shown else {}
 
     async def _note_erasure(self, documents: Iterable[Document]) -> None:
         """Have our files cleared of turns that are not kept any more."""
@@ -364,3 +372,23 @@ def kept_state(key: str, document: Document, *, waits: bool = False) -> dict[str
 def microseconds(moment: datetime) -> int:
     """Return a moment in microseconds since 1970."""
     return int(moment.timestamp() * 1_000_000)
+
+
+def _split_row(kind: str, row: Mapping[str, Any]) -> tuple[dict[str, Any], Counts]:
+    """Return the columns of a row that anybody may set to anything, and the others as counts."""
+    signs = GROWING.get(kind, {})
+    counts = {
+        name: [float(sign * ((datetime.fromisoformat(row[name]) - EPOCH) // MICROSECOND))]
+        for name, sign in signs.items()
+        if row.get(name) is not None
+    }
+    return {name: value for name, value in row.items() if name not in signs}, counts
+
+
+def _grown_columns(kind: str, counts: Mapping[str, list[float]]) -> dict[str, str]:
+    """Return what counts say as columns of a row."""
+    return {
+        name: (EPOCH + sign * int(counts[name][0]) * MICROSECOND).isoformat()
+        for name, sign in GROWING.get(kind, {}).items()
+        if name in counts
+    }

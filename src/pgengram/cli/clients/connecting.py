@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
 import sys
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -12,10 +11,8 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from pgengram import __version__
 from pgengram.cli.clients import client_configs, config_edits, hook_configs
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients.mcp_client import Handshake, shake_hands
 from pgengram.cli.options import AsJson, Yes
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import (
@@ -251,7 +248,7 @@ def _disconnect(chosen: c.Client, name: str, folder: Path | None, *, yes: bool, 
     """Take our entry and our hooks out of a client's files, after asking; return the exit code."""
     path = chosen.path(folder)
     known_as = Settings.from_environment(), chosen.name, path, name
-    if _ours_in(chosen, path) == []:  # somebody took it out, and now says so
+    if our_entries(chosen, path) == []:  # somebody took it out, and now says so
         client_configs.note_disconnected(*known_as)
     edit = config_edits.disconnecting_edit(chosen, path, name)  # refuses what cannot be done before anything is changed
     hooks = [] if folder is not None else hook_configs.disconnecting_hooks(chosen.name)
@@ -337,82 +334,9 @@ def _print_rows(rows: list[dict[str, Any]], *, as_json: bool) -> None:
     say("Connect one with `pgengram connect CLIENT`, all that were found with `pgengram connect all`.")
 
 
-# ---------------------------------------------------------------------------------------------------------- the doctor
-
-
-Seen = tuple[str, bool, str, str]  # a client's title, whether its command works, what was seen, the repair
-
-
-async def connected_clients() -> AsyncIterator[Seen]:
-    """Yield what is to be said of each client that has, or should have, an entry of ours."""
-    for client in c.CLIENTS.values():
-        path = client.path()
-        try:
-            entries = config_edits.found_in(client, path)
-        except InvalidInput as error:
-            if b"pgengram" in (path.read_bytes() if path.is_file() else b""):  # else it has no entry of ours
-                repair = f"Repair the file; until then {client.title} starts no server."
-                yield client.title, False, error.message, repair
-            continue
-        for name, entry in entries.items():
-            seen = await asyncio.to_thread(shake_hands, entry)
-            yield client.title, seen.ok, f"{_what_was_seen(name, entry, seen)}, in {path}", _repair(client, name, seen)
-    for one in (*_lost_entries(), *_stale_entries()):
-        yield one
-
-
-def _lost_entries() -> Iterator[Seen]:
-    """Yield the clients whose entry is gone without `pgengram disconnect`."""
-    for client, path, name in _lost():
-        again = f"`pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`"
-        yield (
-            client.title,
-            False,
-            f"{name} was connected, and is no longer in {path}: {client.title} or another program has rewritten it",
-            f"Quit {client.title} completely and run {again}; `pgengram disconnect {client.name}` if you removed it.",
-        )
-
-
-def _stale_entries() -> Iterator[Seen]:
-    """Yield the clients whose entry is only where an older build of them looked."""
-    for client in c.CLIENTS.values():
-        stale = client.unpackaged()
-        if stale is not None and _ours_in(client, stale) and not _ours_in(client, client.path()):
-            yield (
-                client.title,
-                False,
-                f"connected in {stale}, which the installed build doesn't read",
-                f"Run `pgengram connect {client.name}`, which writes {client.path()}.",
-            )
-
-
-def _lost() -> list[tuple[c.Client, Path, str]]:
-    """Return the entries that were connected and are no longer there, but for those of projects that were removed."""
-    return [
-        (c.CLIENTS[client], path, name)
-        for client, path, name in client_configs.connections_made(Settings.from_environment())
-        if client in c.CLIENTS and path.parent.is_dir() and _ours_in(c.CLIENTS[client], path) == []
-    ]
-
-
-def _ours_in(client: c.Client, path: Path) -> list[str] | None:
+def our_entries(client: c.Client, path: Path) -> list[str] | None:
     """Return the names of our entries in a file; None if it cannot be read."""
     try:
         return [*config_edits.found_in(client, path)]
     except InvalidInput:
         return None
-
-
-def _what_was_seen(name: str, entry: c.Entry, seen: Handshake) -> str:
-    command = entry["command"]
-    text = f"{name}: {seen.seen}, {command}" if seen.ok else f"{name}: {command} {seen.seen}"
-    other = seen.version not in ("", __version__)
-    return f"{text} (version {seen.version}, this is {__version__})" if other else text
-
-
-def _repair(client: c.Client, name: str, seen: Handshake) -> str:
-    if seen.ok:
-        return ""
-    if seen.version:
-        return 'Correct the settings of the store in its "env".'
-    return f"Run `pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`."

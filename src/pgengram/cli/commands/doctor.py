@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import platform
 import secrets
 import time
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
+from pathlib import Path
 from typing import Annotated, Final
 
 import psycopg
@@ -15,12 +17,20 @@ import typer
 from rich.markup import escape
 
 from pgengram import __version__
-from pgengram.cli.clients.connecting import connected_clients
+from pgengram.cli.clients import client_configs, config_edits
+from pgengram.cli.clients import client_configs as c
+from pgengram.cli.clients.connecting import our_entries
+from pgengram.cli.clients.mcp_client import Handshake, shake_hands
 from pgengram.cli.commands.stats import backups_row, rights_row
 from pgengram.cli.options import AsJson
-from pgengram.cli.runtime import command, print_json, say, screen
+from pgengram.cli.runtime import (
+    command,
+    print_json,
+    say,
+    screen,
+)
 from pgengram.embedders.vectors import Passage
-from pgengram.errors import PgengramError, Unreachable
+from pgengram.errors import InvalidInput, PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
 from pgengram.postgres import programs
 from pgengram.runtime import process_setup
@@ -28,6 +38,9 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.maintenance import namespaces
 from pgengram.store.memory import completeness
+
+Seen = tuple[str, bool, str, str]  # a client's title, whether its command works, what was seen, the repair
+
 
 PROBE: Final = "The doctor's thermometer hangs beside the blue door of the greenhouse."
 REPLICA: Final = (
@@ -235,3 +248,75 @@ async def _stored_and_found(manager: MemoryManager) -> Finding:
         seen="stored but not found",
         repair="Please report this with the output of `pgengram doctor`.",
     )
+
+
+async def connected_clients() -> AsyncIterator[Seen]:
+    """Yield what is to be said of each client that has, or should have, an entry of ours."""
+    for client in c.CLIENTS.values():
+        path = client.path()
+        try:
+            entries = config_edits.found_in(client, path)
+        except InvalidInput as error:
+            if b"pgengram" in (path.read_bytes() if path.is_file() else b""):  # else it has no entry of ours
+                repair = f"Repair the file; until then {client.title} starts no server."
+                yield client.title, False, error.message, repair
+            continue
+        for name, entry in entries.items():
+            seen = await asyncio.to_thread(shake_hands, entry)
+            yield (
+                client.title,
+                seen.ok,
+                f"{_what_was_seen(name, entry, seen)}, in {path}",
+                _client_repair(client, name, seen),
+            )
+    for one in (*_lost_entries(), *_stale_entries()):
+        yield one
+
+
+def _lost_entries() -> Iterator[Seen]:
+    """Yield the clients whose entry is gone without `pgengram disconnect`."""
+    for client, path, name in _lost():
+        again = f"`pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`"
+        yield (
+            client.title,
+            False,
+            f"{name} was connected, and is no longer in {path}: {client.title} or another program has rewritten it",
+            f"Quit {client.title} completely and run {again}; `pgengram disconnect {client.name}` if you removed it.",
+        )
+
+
+def _stale_entries() -> Iterator[Seen]:
+    """Yield the clients whose entry is only where an older build of them looked."""
+    for client in c.CLIENTS.values():
+        stale = client.unpackaged()
+        if stale is not None and our_entries(client, stale) and not our_entries(client, client.path()):
+            yield (
+                client.title,
+                False,
+                f"connected in {stale}, which the installed build doesn't read",
+                f"Run `pgengram connect {client.name}`, which writes {client.path()}.",
+            )
+
+
+def _lost() -> list[tuple[c.Client, Path, str]]:
+    """Return the entries that were connected and are no longer there, but for those of projects that were removed."""
+    return [
+        (c.CLIENTS[client], path, name)
+        for client, path, name in client_configs.connections_made(Settings.from_environment())
+        if client in c.CLIENTS and path.parent.is_dir() and our_entries(c.CLIENTS[client], path) == []
+    ]
+
+
+def _what_was_seen(name: str, entry: c.Entry, seen: Handshake) -> str:
+    command = entry["command"]
+    text = f"{name}: {seen.seen}, {command}" if seen.ok else f"{name}: {command} {seen.seen}"
+    other = seen.version not in ("", __version__)
+    return f"{text} (version {seen.version}, this is {__version__})" if other else text
+
+
+def _client_repair(client: c.Client, name: str, seen: Handshake) -> str:
+    if seen.ok:
+        return ""
+    if seen.version:
+        return 'Correct the settings of the store in its "env".'
+    return f"Run `pgengram connect {client.name}{'' if name == c.NAME else f' --name {name}'}`."

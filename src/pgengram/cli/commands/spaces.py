@@ -1,8 +1,8 @@
-"""`pgengram space`: what several people share, as the person whose memories PGENGRAM_NAMESPACE names."""
+"""`pgengram space` and `pgengram person`: what several people share, and who they are."""
 
 from __future__ import annotations
 
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 import typer
 
@@ -14,6 +14,7 @@ from pgengram.cli.runtime import (
     command,
     confirm,
     opened_spaces,
+    opened_store,
     print_answer,
     print_json,
     say,
@@ -24,7 +25,10 @@ from pgengram.runtime.context import ASKER
 from pgengram.service.spaces import leaving
 from pgengram.service.spaces.access import Spaces
 from pgengram.service.spaces.sharing import Sharing
+from pgengram.settings import Settings
+from pgengram.store.maintenance import namespaces
 from pgengram.store.spaces import bindings, membership, persons
+from pgengram.sync import devices
 from pgengram.text.moments import ago
 
 Name = Annotated[str, typer.Argument(metavar="SPACE", help="From `pgengram space list`.")]
@@ -247,3 +251,81 @@ async def _acting(spaces: Spaces, name: str, *, as_owner: bool) -> tuple[int, pe
     if as_owner:
         return await membership.any_of_name(spaces.home.store, name), None
     return (await spaces.named(name)).id, await spaces.person()
+
+
+# -- people ----------------------------------------------------------------------------------------------------------
+
+person = Commands("Manage the people who share memories.")
+
+
+@person.command("add")
+@command
+async def add_person(
+    name: Annotated[str, typer.Argument(help="How others see them.")],
+    namespace: Annotated[str, typer.Option(help="Where their memories are; by default a namespace of that name.")] = "",
+    as_json: AsJson = False,
+) -> None:
+    """Add a person with a namespace of their own.
+
+    Example: `pgengram person add Mara --namespace mara`
+    """
+    async with opened_store() as store:
+        made = await persons.add(store, name, namespace)
+    told = f"{made.name} has the namespace {made.namespace}."
+    print_answer(told, {"id": made.id, "name": made.name, "namespace": made.namespace}, as_json=as_json)
+
+
+@person.command(name="list")
+@command
+async def list_persons(as_json: AsJson = False) -> None:
+    """List everybody and the spaces that they are in.
+
+    Example: `pgengram person list`
+    """
+    async with opened_store() as store:
+        found = [(one, await membership.of_person(store, one)) for one in await persons.listed(store)]
+    rows: list[dict[str, Any]] = [
+        {
+            "name": one.name,
+            "namespace": one.namespace,
+            "spaces": {space.shown: space.role.name.lower() for space in spaces},
+            "since": one.created_at.isoformat(timespec="seconds"),
+        }
+        for one, spaces in found
+    ]
+    if as_json:
+        print_json({"people": rows})
+        return
+    if not rows:
+        say("Nobody was added yet. Add somebody with `pgengram person add NAME`.")
+        return
+    table = plain_table("", "name", "namespace", "spaces", "since")
+    for (one, _), row in zip(found, rows, strict=True):
+        spaces = ", ".join(f"{name} ({role})" for name, role in row["spaces"].items())
+        table.add_row(one.name, one.namespace, spaces, ago(one.created_at))
+    screen.print(table)
+
+
+@person.command("erase")
+@command
+async def erase_person(
+    name: Annotated[str, typer.Argument(help="From `pgengram person list`.")],
+    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
+    as_json: AsJson = False,
+) -> int:
+    """Permanently erase a person: their own memories, and their name wherever it is.
+
+    What they shared stays in its space, as a former member's.
+
+    Example: `pgengram person erase Mara`
+    """
+    async with opened_store() as store:
+        known = await persons.named(store, name)
+        question = f"This erases all memories of {known.name}. Type the name to confirm"
+        if not yes and not typed_out(question, known.name):
+            return FAILED
+        key = await namespaces.namespace_key(store.database, known.namespace)
+        data = Settings.from_environment().data_path
+        removed = await leaving.erase_person(store, known, lambda: devices.erase_elsewhere(store.database, key, data))
+    print_answer(f"{known.name} is erased.", {"erased": known.name, "removed": removed}, as_json=as_json)
+    return 0

@@ -21,7 +21,8 @@ from pgengram.errors import InvalidInput, NotReady
 from pgengram.postgres import programs
 from pgengram.settings import Settings
 from pgengram.store.citus import citus
-from pgengram.store.citus.citus import DEFAULT_PORT, Status
+from pgengram.store.citus.citus import DEFAULT_PORT
+from pgengram.store.citus.status import Status, cluster_status
 from pgengram.store.connection import pooler
 from pgengram.store.store import Store
 
@@ -58,7 +59,7 @@ async def show_machines(as_json: AsJson = False) -> int:
 
     Example: `pgengram citus status --json`
     """
-    seen = await _run_and_show("Asking the machines", citus.cluster_status(_database_url()), as_json=as_json)
+    seen = await _run_and_show("Asking the machines", cluster_status(_database_url()), as_json=as_json)
     return FAILED if seen.row_level_security is False else 0
 
 

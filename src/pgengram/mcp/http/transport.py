@@ -1,4 +1,4 @@
-"""The SDK's transport in the two forms that an answer can have, and what calls are told that the end of the server cuts.
+"""The SDK's transport in the two forms that an answer can have, and what calls are told that the server's end cuts.
 
 The SDK insists that a client takes both forms, JSON and an event stream. Many programs name one of them or none, so the
 request decides which of two transports answers, and each sees the header it wants.

@@ -31,11 +31,11 @@ from pgengram.service.calls.vocabulary import (
     EVERYTHING,
     TARGETS,
     WORDS,
-    WRAPPERS,
     clamped,
     clipped,
     content_too_long,
     read_share,
+    unwrapped,
 )
 
 STORES: Final = "create_memory"  # by a caller, who may have mistaken a date; what is imported was so
@@ -126,7 +126,7 @@ class Coercion:
     ) -> dict[str, Any]:
         """Return arguments under the names they have here."""
         if self._liberal:
-            given = _unwrapped(given, known, coerced)
+            given = unwrapped(given, known, coerced)
         made = self._renamed(given, known, coerced)
         if self._liberal:
             self._rearrange(made, known, required, coerced)
@@ -325,18 +325,6 @@ class Coercion:
         if meant != given and str(meant) != str(given).strip():
             coerced[name] = f"{clipped(given)} → {meant}"
         return meant
-
-
-def _unwrapped(given: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> dict[str, Any]:
-    """Return arguments without the object in which they were put."""
-    made: dict[str, Any] = {}
-    for name, value in given.items():
-        if name in known or name.lower() not in WRAPPERS or not isinstance(value, dict) or given.keys() & value.keys():
-            made[name] = value
-        else:
-            made |= value
-            coerced[name] = "its fields"
-    return made
 
 
 def _into_items(made: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> None:

@@ -333,3 +333,15 @@ def clamped(name: str, value: Any, node: Schema) -> int | None:
     if value < node.get("minimum", value):
         return int(node["minimum"]) if name in ("offset", "max_chars") else None
     return min(value, int(node.get("maximum", value)))
+
+
+def unwrapped(given: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> dict[str, Any]:
+    """Return arguments without the object in which they were put."""
+    made: dict[str, Any] = {}
+    for name, value in given.items():
+        if name in known or name.lower() not in WRAPPERS or not isinstance(value, dict) or given.keys() & value.keys():
+            made[name] = value
+        else:
+            made |= value
+            coerced[name] = "its fields"
+    return made

@@ -16,13 +16,14 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.service import confirming
-from pgengram.service.spaces import personal
 from pgengram.service.spaces.access import Spaces
 from pgengram.service.tools import ADDS, READS, tool, without_secrets_in
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
-from pgengram.store.memory.plans import row_versions
+from pgengram.store.memory.confirmations import row_versions
 from pgengram.store.spaces import membership, rules
+from pgengram.text.languages import languages
+from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
 from pgengram.views import Answer, Shown
 
@@ -31,6 +32,9 @@ if TYPE_CHECKING:
     from pgengram.store.connection.database import Row, Transaction
     from pgengram.store.spaces.membership import Member, Space
     from pgengram.store.spaces.persons import Person
+
+TOPICS: Final = ("health", "family", "money")
+
 
 ACTION: Final = "share"
 MOST: Final = 20  # memories that a person can read before they agree
@@ -98,7 +102,7 @@ class SharePlan:
         lines = [f"Share with {self.space.shown!r}? {len(self.people)} people will see it: {names}."]
         for row in self.rows:
             lines.append(f"- {one_line(row['content'])}{_beside(row)}")
-            if topics := personal.topics(row["content"]):
+            if topics := personal_topics(row["content"]):
                 lines.append(f"  This looks personal ({', '.join(topics)}).")
         return "\n".join(lines)
 
@@ -240,3 +244,18 @@ async def _erase_copy(manager: MemoryManager, person: Person, copy_id: UUID) -> 
 
 def _in(space: Space, ids: Sequence[UUID]) -> Mapping[str, Any]:
     return {"space_id": space.id, "ids": list(ids)}
+
+
+def personal_topics(text: str) -> list[str]:
+    """Return what of health, family and money a text seems to be about, in any language whose words are known."""
+    said = {word.casefold() for word in words(text)}
+    return [
+        topic
+        for topic in TOPICS
+        if any(_has_any_word_of(said, getattr(one, topic).split()) for one in languages().values())
+    ]
+
+
+def _has_any_word_of(said: set[str], beginnings: list[str]) -> bool:
+    begins = tuple(beginnings)
+    return bool(begins) and any(word.startswith(begins) for word in said)

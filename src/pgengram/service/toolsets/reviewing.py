@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
 from time import monotonic
@@ -15,29 +15,21 @@ from pgengram.ids import short
 from pgengram.runtime.context import BRIEFLY, author_of, report_progress
 from pgengram.search.succession import (
     HINTED,
-    NAMED,
-    Statement,
     Succession,
     at_most,
-    crowding,
-    may_have_changed,
-    succeeds,
     surest,
-    told_at,
 )
 from pgengram.search.vector_index import VectorIndex
+from pgengram.service.toolsets.pairs import crowding_of_pairs, includes_all, sorted_out, succeeding, told_last, worth
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
 from pgengram.store.memory.plans import Step
 from pgengram.store.sync import disputes
-from pgengram.text.derived import TURN
 from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import day_in_words, local_moment
-from pgengram.text.similarity.differences import differences, on_other_days, overlap, same_subject
-from pgengram.text.similarity.sameness import includes, said_otherwise
 from pgengram.views import Shown, cut
 
 Finding = Literal[
@@ -57,22 +49,9 @@ COMPARED: Final = 2_000  # memories whose neighbours one review looks for, the n
 COMPARING_S: Final = 12.0  # a client waits about a minute
 MAX_PAIRS: Final = 5_000
 FINDING_EXCERPT_CHARS: Final = 120
-LONG: Final = 1_000  # characters; the vectors compared are those of the beginning
-LONG_OVERLAP: Final = 0.8  # of the words of long texts
 KNOWN_TAGS: Final = 500
 SUGGESTED_TAGS: Final = 3
 SHORTEST_TAG: Final = 3  # letters; shorter ones stand in too many texts
-SCOPE: Final = (
-    "type",
-    "user",
-    "project",
-    "collection",
-    "speaker",
-    "occurred_at",
-)  # differ, and it is about something else
-OF_TIME: Final = frozenset(
-    {"dates", "numbers"}
-)  # differences of which alone one text says when, and the other denies it
 LEAST_COSINE: Final = 0.35  # of pairs that are looked at
 MERGING: Final = "says nearly the same as the one that replaces it"
 ELSEWHERE: Final = "It was changed on two machines at the same time. The other one says"
@@ -136,15 +115,15 @@ class Review:
         self.looked_at = {"memories": all_of_them, "compared": 0}
         near = [] if model is None else await self._near(ids, model, threshold, offset)
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
-        crowded = _crowding_of_pairs(near)
+        crowded = crowding_of_pairs(near)
         further = (pair for pair in near if pair.similarity < threshold)
         apart = [pair for pair in further if at_most(pair.similarity, crowded[pair]) >= HINTED]
         linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
         rows = await memories.read_memories(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
-        alike, otherwise, differing = _sorted_out(self.pairs, rows)
+        alike, otherwise, differing = sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
-        self._note_outdated(surest(_succeeding(apart, crowded, rows), HINTED), rows)
+        self._note_outdated(surest(succeeding(apart, crowded, rows), HINTED), rows)
         self._note_duplicates(alike, rows)
         self._note_wording(otherwise, rows)
 
@@ -191,7 +170,7 @@ class Review:
         why |= {tuple(sorted(pair)): LINKED.capitalize() for pair in linked if {*pair} <= rows.keys()}
         self.found["contradictions"] = len(why)
         for pair, reason in list(why.items())[: self._limit]:
-            older, newer = sorted((rows[id_] for id_ in pair), key=_told_last)
+            older, newer = sorted((rows[id_] for id_ in pair), key=told_last)
             self._note(
                 "contradictions",
                 [older, newer],
@@ -217,8 +196,8 @@ class Review:
         grouped = findings.groups([(pair.one, pair.other) for pair in alike])
         self.found["duplicates"] = len(grouped)
         for group in grouped[: self._limit]:
-            stays, *others = sorted((rows[id_] for id_ in group), key=_worth, reverse=True)
-            goes = [row for row in others if not row["pinned"] and _includes(stays, row)]
+            stays, *others = sorted((rows[id_] for id_ in group), key=worth, reverse=True)
+            goes = [row for row in others if not row["pinned"] and includes_all(stays, row)]
             if goes:
                 self._take("duplicates", Step("merge", [row["id"] for row in goes], into=stays["id"], reason=MERGING))
                 self._note(
@@ -234,7 +213,7 @@ class Review:
         self.found["duplicates"] += len(pairs)
         shown = len(self.findings.get("duplicates", ()))
         for pair in pairs[: max(0, self._limit - shown)]:
-            stays, goes = sorted((rows[id_] for id_ in (pair.one, pair.other)), key=_worth, reverse=True)
+            stays, goes = sorted((rows[id_] for id_ in (pair.one, pair.other)), key=worth, reverse=True)
             alike = _why_alike({frozenset((pair.one, pair.other)): pair.similarity}, stays, [goes])
             why = f"{alike} Each has words that the other has not: merge them only if one says all that the other says."
             self._note("duplicates", [stays, goes], action="keep", why=why)
@@ -380,80 +359,3 @@ def suggested(content: str, tags: Sequence[str]) -> list[str]:
     """Return the first of `tags` all of whose words are in `content`."""
     there = {word.casefold() for word in words(content)}
     return [tag for tag in tags if (parts := words(tag.replace("-", " "))) and {*parts} <= there][:SUGGESTED_TAGS]
-
-
-def _crowding_of_pairs(pairs: Sequence[Pair]) -> dict[Pair, float]:
-    """Return how near the nearest others are to the memories of each pair."""
-    beside: dict[UUID, dict[UUID, float]] = {}
-    for pair in pairs:
-        beside.setdefault(pair.one, {})[pair.other] = pair.similarity
-        beside.setdefault(pair.other, {})[pair.one] = pair.similarity
-
-    def around(id_: UUID, other: UUID) -> float:
-        return crowding(cosine for near, cosine in beside[id_].items() if near != other)
-
-    return {pair: (around(pair.one, pair.other) + around(pair.other, pair.one)) / 2 for pair in pairs}
-
-
-def _succeeding(
-    pairs: Iterable[Pair], crowded: Mapping[Pair, float], rows: Mapping[UUID, Row]
-) -> Iterator[tuple[Succession, float]]:
-    """Yield of each pair the ids, newer first, and the evidence that the newer one tells what holds now."""
-    for pair in pairs:
-        if pair.one not in rows or pair.other not in rows:
-            continue
-        older, newer = sorted((rows[pair.one], rows[pair.other]), key=told_at)
-        then, now = Statement.of(older), Statement.of(newer)
-        if may_have_changed(now, then):
-            evidence = succeeds(now, then, pair.similarity, crowded[pair])
-            about = " ".join(filter(None, now.scope))
-            if evidence >= NAMED or (evidence >= HINTED and same_subject(now.content, then.content, about)):
-                yield (newer["id"], older["id"]), evidence
-
-
-def _sorted_out(
-    pairs: Iterable[Pair], rows: dict[UUID, Row]
-) -> tuple[list[Pair], list[Pair], list[tuple[Pair, list[str]]]]:
-    """Return the pairs of which one says all that the other says, those that may say the same in other words, and those
-    that may contradict each other with what they differ in.
-    """
-    alike: list[Pair] = []
-    otherwise: list[Pair] = []
-    differing: list[tuple[Pair, list[str]]] = []
-    for pair in pairs:
-        one, other = rows.get(pair.one), rows.get(pair.other)
-        if one is None or other is None or not _same_matter(one, other):
-            continue
-        names = differences(one["content"], other["content"])
-        names += said_otherwise(one["content"], other["content"], names)
-        if not names:
-            alike.append(pair)
-        elif names == ["wording"]:
-            otherwise.append(pair)
-        elif {*names} - OF_TIME and on_other_days(one["content"], other["content"]):
-            continue  # each tells what happened on its own day
-        else:
-            differing.append((pair, names))
-    return alike, otherwise, differing
-
-
-def _same_matter(one: Row, other: Row) -> bool:
-    """Whether two memories are about the same; a turn of a conversation is what was said then, and nothing else is."""
-    if any(one[name] != other[name] for name in SCOPE) or (one["turn_features"] | other["turn_features"]) & TURN:
-        return False
-    long = max(len(one["content"]), len(other["content"])) > LONG
-    return not long or overlap(one["content"], other["content"]) >= LONG_OVERLAP
-
-
-def _includes(stays: Row, goes: Row) -> bool:
-    """Whether a memory of a group, in which others may connect the two, says all that another says."""
-    return _same_matter(stays, goes) and includes(stays["content"], goes["content"])
-
-
-def _worth(row: Row) -> tuple[Any, ...]:
-    """Which of several stays: what is pinned, says most, matters most, was told last."""
-    return (row["pinned"], len(row["content"]), row["importance"], _told_last(row), row["id"])
-
-
-def _told_last(row: Row) -> Any:
-    return max(moment_ for moment_ in (row["created_at"], row["updated_at"], row["last_confirmed_at"]) if moment_)

@@ -6,19 +6,28 @@ Names of functions, views and settings are those of Citus 12 and 13; everything 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import psycopg
 from psycopg import sql
-from psycopg.rows import dict_row
 
-from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
+from pgengram.errors import Conflict, InvalidInput, NotReady
+from pgengram.store.citus.status import (
+    Node,
+    Status,
+    _tables_of_type,
+    coordinator_connection,
+    fetch_all,
+    fetch_one,
+    nodes_of,
+    read_status,
+    tables_not_in_place,
+)
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import FIND_NAMESPACE, RENEW_MARK
-from pgengram.store.connection.server import APP_ROLE, WHO_AM_I, has_citus
+from pgengram.store.connection.server import APP_ROLE, WHO_AM_I
 from pgengram.store.schema.migrate import migrate
 from pgengram.store.schema.rights import policies_on_shards
 
@@ -26,38 +35,7 @@ SHARDS: Final = 32  # pieces of the whole store; the most machines that it can s
 DEFAULT_PORT: Final = 5432
 DISTRIBUTION_COLUMN: Final = "namespace_id"
 
-NO_EXTENSION: Final = (
-    "This database has no extension citus, so the whole store stays on one machine.",
-    "It needs nothing more to work. To spread it over machines, move it to a coordinator of Citus and run CREATE "
-    "EXTENSION citus there: docs/how-to/run-a-cluster.md.",
-)
 
-VERSION: Final = "SELECT extversion AS version FROM pg_extension WHERE extname = 'citus'"
-# Uses pg_dist_node; one row for each machine, the coordinator's group is 0.
-NODES: Final = """
-SELECT nodename AS host, nodeport AS port, groupid = 0 AS coordinator, isactive AS active, shouldhaveshards AS takes_shards
-FROM pg_dist_node WHERE noderole = 'primary' ORDER BY groupid
-"""
-KNOWN_TABLES: Final = "SELECT table_name::text AS name, citus_table_type AS type FROM citus_tables"
-PLACEMENTS: Final = """
-SELECT s.nodename AS host, s.nodeport AS port, count(DISTINCT s.shardid) FILTER (WHERE s.table_name = 'memories'::regclass) AS shards,
-  coalesce(sum(s.shard_size), 0)::bigint AS bytes
-FROM citus_shards s WHERE s.citus_table_type = 'distributed' GROUP BY 1, 2
-"""
-# A namespace alone in a shard is one whose hash is all of the shard's range.
-ALONE: Final = """
-SELECT n.name, s.shardid AS shard, p.nodename AS host, p.nodeport AS port
-FROM (SELECT shardid, shardminvalue::integer AS hash FROM pg_dist_shard
-      WHERE logicalrelid = 'memories'::regclass AND shardminvalue = shardmaxvalue) AS s
-JOIN (SELECT name, worker_hash(id) AS hash FROM namespaces) AS n USING (hash)
-JOIN citus_shards p ON p.shardid = s.shardid ORDER BY n.name
-"""
-# Row-level security is in force on a shard only if the shard says so itself.
-ROW_LEVEL_SECURITY: Final = """
-SELECT count(*) FILTER (WHERE NOT success OR result IS DISTINCT FROM 't') AS open
-FROM run_command_on_placements(%(table)s, $$SELECT c.relrowsecurity AND c.relforcerowsecurity AND EXISTS (
-  SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'one_namespace') FROM pg_class c WHERE c.oid = '%%s'::regclass$$)
-"""
 SEES_ALL: Final = """
 SELECT result FROM run_command_on_all_nodes(
   $$SELECT rolsuper OR rolbypassrls FROM pg_roles WHERE rolname = current_user$$)
@@ -94,57 +72,6 @@ FOR_PEOPLE: Final = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
-    """One machine: its address, whether namespaces' rows may be on it, how many shards and bytes of them are."""
-
-    host: str
-    port: int
-    coordinator: bool
-    active: bool
-    takes_shards: bool
-    shards: int = 0
-    bytes: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Alone:
-    """A namespace that has a shard to itself, and where that is."""
-
-    namespace: str
-    host: str
-    port: int
-
-
-@dataclass(frozen=True, slots=True)
-class Status:
-    """What a cluster looks like.
-
-    distributed: whether every table is where it belongs; missing: those that are not, which `init` puts there.
-    shards: into how many pieces the namespaces are dealt; row_level_security: whether it is in force on every shard,
-        None before there
-    are any.
-    """
-
-    citus: str
-    distributed: bool
-    missing: list[str]
-    shards: int
-    row_level_security: bool | None
-    nodes: list[Node] = field(default_factory=list)
-    alone: list[Alone] = field(default_factory=list)
-
-
-async def cluster_status(url: str) -> Status:
-    """Look at the cluster, and ask every shard whether row-level security is in force.
-
-    Raises:
-        NotReady: this database has no Citus, or cannot be reached.
-    """
-    async with _coordinator(url) as connection:
-        return await _read_status(connection)
-
-
 async def distribute_tables(url: str, shards: int = SHARDS) -> Status:
     """Distribute every namespace table by its namespace, and have the others on every machine; moves the rows that are
     there.
@@ -159,17 +86,17 @@ async def distribute_tables(url: str, shards: int = SHARDS) -> Status:
     Raises:
         NotReady: this database has no Citus, knows no machine that takes shards, or a machine refuses.
     """
-    async with _coordinator(url):
+    async with coordinator_connection(url):
         pass
     await asyncio.to_thread(migrate, url)
-    async with _coordinator(url) as connection:
-        if not any(node.takes_shards and node.active for node in await _nodes(connection)):
+    async with coordinator_connection(url) as connection:
+        if not any(node.takes_shards and node.active for node in await nodes_of(connection)):
             raise NotReady("This coordinator has no workers.", "Run `pgengram citus add-node HOST` for each first.")
         async with connection.transaction():
             await connection.execute(locks.WAIT, {"key": locks.MIGRATION})
             await _distribute(connection, shards)
         await _let_role_travel(connection)
-        return await _read_status(connection)
+        return await read_status(connection)
 
 
 async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: tuple[str, int] | None = None) -> Status:
@@ -187,19 +114,19 @@ async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: t
         InvalidInput: nobody has said yet how the machines reach the coordinator.
         NotReady: this database has no Citus, or the machine cannot be taken in.
     """
-    async with _coordinator(url) as connection:
+    async with coordinator_connection(url) as connection:
         if coordinator is not None:
             given = {"host": coordinator[0], "port": coordinator[1]}
             await connection.execute("SELECT citus_set_coordinator_host(%(host)s, %(port)s)", given)
-        elif not any(node.coordinator for node in await _nodes(connection)):
+        elif not any(node.coordinator for node in await nodes_of(connection)):
             raise InvalidInput(
                 "The other machines must know how to reach the coordinator.",
                 "Add --coordinator HOST[:PORT]; once is enough.",
             )
         await connection.execute("SELECT citus_add_node(%(host)s, %(port)s)", {"host": host, "port": port})
-        if await _of_type(connection, "reference"):
+        if await _tables_of_type(connection, "reference"):
             await connection.execute("SELECT replicate_reference_tables(%(mode)s)", {"mode": MODE})
-        return await _read_status(connection)
+        return await read_status(connection)
 
 
 async def rebalance(url: str) -> Status:
@@ -211,14 +138,14 @@ async def rebalance(url: str) -> Status:
         Conflict: nothing is distributed yet.
         NotReady: this database has no Citus, a machine refuses, or the login does not see all namespaces' rows.
     """
-    async with _coordinator(url) as connection:
+    async with coordinator_connection(url) as connection:
         await _expect_movable(connection)
         await connection.execute(
             "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s)",
             {"mode": MODE},
         )
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
-        return await _read_status(connection)
+        return await read_status(connection)
 
 
 async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None) -> Status:
@@ -237,22 +164,22 @@ async def isolate(url: str, namespace: str, node: tuple[str, int] | None = None)
         Conflict: nothing is distributed yet.
         NotReady: this database has no Citus, a machine refuses, or the login does not see all namespaces' rows.
     """
-    async with _coordinator(url) as connection:
+    async with coordinator_connection(url) as connection:
         await _expect_movable(connection)
-        found = await _fetch_one(connection, FIND_NAMESPACE, {"name": namespace})
+        found = await fetch_one(connection, FIND_NAMESPACE, {"name": namespace})
         if found is None:
             raise InvalidInput(f"There is no namespace {namespace!r}.", "Names are case-sensitive.")
-        before = await _read_status(connection)
+        before = await read_status(connection)
         target = _target_node(before, node)
         if not any(alone.namespace == namespace for alone in before.alone):
             await connection.execute(
                 "SELECT isolate_tenant_to_new_shard('memories', %(id)s, 'CASCADE', shard_transfer_mode => %(mode)s)",
                 {"id": found["id"], "mode": MODE},
             )
-        if shard := await _fetch_one(connection, SHARD_OF, {"namespace_id": found["id"]}):
+        if shard := await fetch_one(connection, SHARD_OF, {"namespace_id": found["id"]}):
             await _move(connection, shard, target or _emptiest(before, shard))
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
-        return await _read_status(connection)
+        return await read_status(connection)
 
 
 def _emptiest(status: Status, shard: dict[str, Any]) -> Node | None:
@@ -302,7 +229,7 @@ async def _renew_policies(connection: psycopg.AsyncConnection[dict[str, Any]], t
 
 async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shards: int) -> None:
     """Put every table in its place that is not there yet, inside the caller's transaction."""
-    new_owned, new_lookups = await _not_in_place(connection)
+    new_owned, new_lookups = await tables_not_in_place(connection)
     if not new_lookups and not new_owned:
         return
     # One connection to each machine, so that what one statement of this transaction made the next one sees.
@@ -326,19 +253,9 @@ async def _distribute(connection: psycopg.AsyncConnection[dict[str, Any]], shard
     await connection.execute(RENEW_MARK)  # servers that run look anew, and find a cluster
 
 
-async def _not_in_place(connection: psycopg.AsyncConnection[dict[str, Any]]) -> tuple[list[str], list[str]]:
-    """Return the tables that are still to be distributed, and those still to be copied to every machine."""
-    owned, lookups = _distributed_tables()
-    known = {row["name"]: row["type"] for row in await _fetch_all(connection, KNOWN_TABLES)}
-    return (
-        [name for name in owned if known.get(name) != "distributed"],
-        [name for name in lookups if known.get(name) != "reference"],
-    )
-
-
 async def _drop_vector_indexes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
     """Have the vector indexes rebuilt later: on shards, which are empty at first, they would learn nothing."""
-    for row in await _fetch_all(connection, VECTOR_INDEXES):
+    for row in await fetch_all(connection, VECTOR_INDEXES):
         await connection.execute(sql.SQL("DROP INDEX {}").format(sql.Identifier(row["name"])))
     await connection.execute(BUILD_ANEW)
 
@@ -348,7 +265,7 @@ async def _without_foreign_keys(
     connection: psycopg.AsyncConnection[dict[str, Any]], tables: list[str]
 ) -> AsyncIterator[None]:
     """Run a block while no foreign key leads from or to `tables`, as distributed tables need it."""
-    keys = await _fetch_all(connection, FOREIGN_KEYS, {"tables": tables})
+    keys = await fetch_all(connection, FOREIGN_KEYS, {"tables": tables})
     for key in keys:
         named = [sql.Identifier(key["table"]), sql.Identifier(key["name"])]
         await connection.execute(sql.SQL("ALTER TABLE {} DROP CONSTRAINT {}").format(*named))
@@ -374,24 +291,10 @@ async def _deal(connection: psycopg.AsyncConnection[dict[str, Any]], tables: lis
         await connection.execute(sql.SQL("ALTER TABLE {} FORCE ROW LEVEL SECURITY").format(sql.Identifier(name)))
 
 
-def _distributed_tables() -> tuple[list[str], list[str]]:
-    """Return the namespace tables, `memories` first, and those that every machine needs, each after those that it
-    points at.
-
-    Needed is what foreign keys lead to, and what leads there; anything else stays on the coordinator alone.
-    """
-    from pgengram.store.schema.tables import OWNED, metadata
-
-    owned = sorted((table.name for table in OWNED), key=lambda name: name != "memories")
-    others = [table for table in metadata.sorted_tables if table.name not in owned]
-    pointed_at = {key.column.table.name for table in metadata.sorted_tables for key in table.foreign_keys}
-    return owned, [table.name for table in others if table.foreign_keys or table.name in pointed_at]
-
-
 async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
     """Let the coordinator log in to the workers as the application's role, for a namespace's transactions."""
-    role = await _fetch_one(connection, ROLE, {"role": APP_ROLE})
-    login = await _fetch_one(connection, WHO_AM_I, {"role": APP_ROLE})
+    role = await fetch_one(connection, ROLE, {"role": APP_ROLE})
+    login = await fetch_one(connection, WHO_AM_I, {"role": APP_ROLE})
     if role is None or login is None or not login["member"]:
         return  # row-level security holds the login itself, which travels as it is
     if not role["may_log_in"]:
@@ -403,97 +306,15 @@ async def _let_role_travel(connection: psycopg.AsyncConnection[dict[str, Any]]) 
         )  # subject to row-level security: none, from every shard
 
 
-async def _read_status(connection: psycopg.AsyncConnection[dict[str, Any]]) -> Status:
-    owned, _ = _distributed_tables()
-    missing = [name for group in await _not_in_place(connection) for name in group]
-    there = "memories" not in missing
-    nodes = await _machines(connection, await _fetch_all(connection, PLACEMENTS) if there else [])
-    alone = await _fetch_all(connection, ALONE) if there else []
-    version = await _fetch_one(connection, VERSION)
-    return Status(
-        citus=version["version"] if version else "none",
-        distributed=not missing,
-        missing=missing,
-        shards=sum(node.shards for node in nodes),
-        row_level_security=await _secured(connection, [name for name in owned if name not in missing]),
-        nodes=nodes,
-        alone=[Alone(row["name"], row["host"], row["port"]) for row in alone],
-    )
-
-
-async def _machines(
-    connection: psycopg.AsyncConnection[dict[str, Any]], placements: Sequence[dict[str, Any]]
-) -> list[Node]:
-    """Return every machine with how much it holds."""
-    held = {(row["host"], row["port"]): (row["shards"], row["bytes"]) for row in placements}
-    nodes = []
-    for node in await _nodes(connection):
-        shards, size = held.get((node.host, node.port), (0, 0))
-        nodes.append(replace(node, shards=shards, bytes=size))
-    return nodes
-
-
-async def _secured(connection: psycopg.AsyncConnection[dict[str, Any]], tables: Sequence[str]) -> bool | None:
-    """Return whether row-level security is in force on every shard of these tables; None without any."""
-    found = [await _fetch_one(connection, ROW_LEVEL_SECURITY, {"table": name}) for name in tables]
-    return all(row is not None and row["open"] == 0 for row in found) if found else None
-
-
-async def _nodes(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[Node]:
-    return [Node(**row) for row in await _fetch_all(connection, NODES)]
-
-
-async def _of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: str) -> list[str]:
-    return [row["name"] for row in await _fetch_all(connection, KNOWN_TABLES) if row["type"] == type_]
-
-
 async def _expect_movable(connection: psycopg.AsyncConnection[dict[str, Any]]) -> None:
     """Refuse to move shards where there are none, or as a login that row-level security holds: Citus copies what that
     sees, which is nothing, and drops the rest.
     """
-    if "memories" not in await _of_type(connection, "distributed"):
+    if "memories" not in await _tables_of_type(connection, "distributed"):
         raise Conflict("Nothing is distributed yet.", "Run `pgengram citus init` first.")
-    if any(row["result"] != "t" for row in await _fetch_all(connection, SEES_ALL)):
+    if any(row["result"] != "t" for row in await fetch_all(connection, SEES_ALL)):
         raise NotReady(
             "Row-level security applies to this login, so not all rows would be moved.",
             "Nothing was moved. Run this as a superuser, or as the owner of the database with BYPASSRLS on every "
             "machine.",
         )
-
-
-async def _fetch_all(
-    connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
-) -> list[dict[str, Any]]:
-    return await (await connection.execute(statement, given)).fetchall()
-
-
-async def _fetch_one(
-    connection: psycopg.AsyncConnection[dict[str, Any]], statement: str, given: dict[str, Any] | None = None
-) -> dict[str, Any] | None:
-    return await (await connection.execute(statement, given)).fetchone()
-
-
-@asynccontextmanager
-async def _coordinator(url: str) -> AsyncIterator[psycopg.AsyncConnection[dict[str, Any]]]:
-    """Yield a connection to a database with Citus; what Citus refuses becomes our error, in its own words."""
-    try:
-        connection = await psycopg.AsyncConnection.connect(
-            url, autocommit=True, row_factory=dict_row, connect_timeout=10, prepare_threshold=None
-        )
-        async with connection:
-            if not await has_citus(connection):
-                raise NotReady(*NO_EXTENSION)
-            yield connection
-    except psycopg.errors.InsufficientPrivilege as error:
-        raise NotReady(
-            f"This login is not allowed to do that: {error.diag.message_primary}.",
-            "Set PGENGRAM_DATABASE_URL to an administrator's login.",
-        ) from error
-    except psycopg.Error as error:
-        said = error.diag.message_primary or type(error).__name__
-        hint = (
-            error.diag.message_hint
-            or error.diag.message_detail
-            or "docs/how-to/run-a-cluster.md tells what a machine needs."
-        )
-        raise DatabaseFailed(f"Citus refused: {said}.", f"Nothing was changed. {hint}") from error

@@ -212,8 +212,8 @@ class Connections:
         """Return the tokens of a generation, the same each time, and what is kept of the one for access."""
         id_, access = token_secrets.access_token(await self.key("tokens"), grant["id"], number, secret)
         kept = {
-            "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64], "namespace": grant["namespace"],
-            "scope": grant["scope"], "life": ACCESS_LIFE, "grant_id": grant["id"],
+            "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64],
+            "namespace": grant["namespace"], "scope": grant["scope"], "life": ACCESS_LIFE, "grant_id": grant["id"],
         }  # fmt: skip
         refresh = f"{REFRESH_PREFIX}{grant['id']}_{secret}"
         return Tokens(f"{ACCESS_PREFIX}{id_}_{access}", refresh, grant["scope"]), kept

@@ -201,8 +201,9 @@ class SignInRequests:
         is_page = asked.client_id == page_sign_ins.PAGE_CLIENT
         scope: Scope = "read-write" if may_write else "read-only"
         given = {
-            "id_hash": hashed(id_), "grant_id": grant_id, "client_id": asked.client_id, "client_name": asked.client_name,
-            "client_host": asked.client_host, "redirect_host": asked.redirect_host, "namespace": namespace,
+            "id_hash": hashed(id_), "grant_id": grant_id, "client_id": asked.client_id,
+            "client_name": asked.client_name, "client_host": asked.client_host, "redirect_host": asked.redirect_host,
+            "namespace": namespace,
             "scope": scope, "resource": asked.resource, "spaces": Jsonb(dict(spaces or {})),
             "life": PAGE_LIFE if is_page else GRANT_LIFE, "code_life": CODE_LIFE, "tries": TRIES,
             "code_hash": None if is_page else hashed(secret), "refresh_hash": hashed(secret) if is_page else None,

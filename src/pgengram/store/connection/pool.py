@@ -38,7 +38,7 @@ class PoolLimits:
 
 
 class _Tasks:
-    """The tasks of a pool's worker, which ends when it is cancelled: the library's goes on if it was opening a connection.
+    """The tasks of a pool's worker, which ends when it is cancelled: the library's goes on if it was connecting.
 
     The event loop of a program that ends without closing its pool would wait for it for ever.
     """

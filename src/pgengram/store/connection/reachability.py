@@ -178,7 +178,7 @@ def _unknown_option(said: str) -> str:
 
 
 def _is_cut_in_the_password(url: str) -> bool:
-    """Whether a password holds what should have been escaped, so that some of it is taken for host, port or database."""
+    """Whether a password holds what should have been escaped, so that some of it is read as host, port or database."""
     given = parsed(url)
     host, ports = given.get("host", ""), given.get("port", "").replace(",", "")
     return (

@@ -53,6 +53,7 @@ async def secured_role(connection: psycopg.AsyncConnection[dict[str, Any]]) -> s
         login = sql.Identifier(connection.info.user).as_string()
         raise NotReady(
             "This login bypasses row-level security and cannot switch to the application's role.",
-            f"An administrator runs `GRANT {APP_ROLE} TO {login};`, or connect as a role without SUPERUSER and BYPASSRLS.",
+            f"An administrator runs `GRANT {APP_ROLE} TO {login};`, "
+            "or connect as a role without SUPERUSER and BYPASSRLS.",
         )
     return "none"

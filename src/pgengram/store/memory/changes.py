@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from pydantic import ValidationError
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS, split_metadata
 from pgengram.errors import Conflict, InvalidInput
-from pgengram.inputs import Change, NewMemory, validated
+from pgengram.inputs import Change, NewMemory, as_invalid_input, validated
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
-from pgengram.store.memory import memories, statements
+from pgengram.store.memory import memories, merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived
 from pgengram.views import as_text
@@ -365,3 +367,24 @@ async def forget_memory(
             note_field(made, name, row[name], value)
     await memories.add_history(tx, row["id"], found["version"], "forget", changes=made.changes, session_id=session_id)
     await clusters.renew_of(tx, [row["id"]])
+
+
+def merged_plan(into: Row, others: Sequence[Row]) -> Plan:
+    """Return what a memory becomes when others are merged into it; its text stays, and theirs stay with them,
+    forgotten.
+
+    Raises:
+        InvalidInput: together they would hold more metadata than one memory may, or a detail does not fit.
+    """
+    try:
+        made = plan(into, merging.merged_change(into, others))
+    except ValidationError as error:
+        raise as_invalid_input(error, "metadata") from None
+    except InvalidInput as error:
+        raise InvalidInput(
+            f"Nothing can be merged into {into['id']} like this: {error.message}",
+            "Merge fewer at once, or remove some of their metadata with update_memory first.",
+        ) from None
+    made.operation = "merge"
+    made.changes["merged"] = [None, [str(row["id"]) for row in others]]
+    return made

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import timedelta
 from typing import Any, Final
 from uuid import UUID
@@ -16,8 +16,10 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram.errors import ConfirmRequired
-from pgengram.store.connection.database import Transaction
+from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.memory import statements as s
 
+QUOTED: Final = 5  # memories that a question to the user quotes, and that a refusal names
 SECONDS: Final = 60  # how long a token is valid
 SECONDS_OF_A_QUESTION: Final = 600  # the same where a person reads the question first
 TOKEN_BYTES: Final = 9  # 72 bits: not to be guessed in a minute, and short enough to be copied without a slip
@@ -138,3 +140,30 @@ async def tagged(
     """Return memories that have some of `tags`, the oldest first, each with those; and how many memories there are."""
     rows = await tx.rows(TAGGED, {"tags": list(tags), "projects": projects, "limit": limit})
     return {row["id"]: row["tags"] for row in rows}, rows[0]["found"] if rows else 0
+
+
+def row_versions(rows: Iterable[Row]) -> dict[str, int]:
+    """Return the version of each memory, as it is kept for a confirmation."""
+    return {str(row["id"]): row["version"] for row in rows}
+
+
+async def refuse_changed(tx: Transaction, shown: Mapping[str, int]) -> None:
+    """Lock memories, and refuse to go on when one isn't what was shown.
+
+    Raises:
+        ConfirmRequired: some were changed or erased since; the message names them.
+    """
+    rows = await tx.rows(s.LOCK, {"ids": sorted(UUID(id_) for id_ in shown)})
+    now = row_versions(rows)
+    found = [
+        f"memory {id_} was {'changed' if id_ in now else 'erased'}"
+        for id_, version in shown.items()
+        if now.get(id_) != version
+    ]
+    if found:
+        more = [f"and {len(found) - QUOTED} more"] if len(found) > QUOTED else []
+        raise ConfirmRequired(
+            f"The confirmed preview is out of date: since then, {', '.join([*found[:QUOTED], *more])}.",
+            "Nothing was changed. Repeat the call without confirm_token to see what it would do now, and ask the user "
+            "again.",
+        )

@@ -4,10 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
+from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS
 from pgengram.inputs import Change, validated
+from pgengram.store.connection.database import Transaction
+from pgengram.store.graph import edges
+
+# The edges of those that are merged. Uses memory_relationships_pkey and memory_relationships_to.
+EDGES_OF: Final = """
+SELECT r.from_id, r.to_id, r.type, r.strength, r.properties FROM memory_relationships r
+WHERE r.namespace_id = %(namespace_id)s AND (r.from_id = ANY(%(ids)s) OR r.to_id = ANY(%(ids)s)) ORDER BY r.from_id, r.to_id, r.type
+"""
+# Uses memory_belief_evidence_by_memory.
+MOVE_EVIDENCE: Final = """
+INSERT INTO memory_belief_evidence (namespace_id, belief_id, memory_id, supports)
+SELECT namespace_id, belief_id, %(into)s, supports FROM memory_belief_evidence
+WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
+ON CONFLICT DO NOTHING
+"""
+
 
 FILLED: Final = ("kind", "emotion", "source", "source_provider", "capture_mode")  # taken over where the memory has none
 # Detail that isn't united: what is counted, and what is a column of the memory.
@@ -107,3 +124,15 @@ def _both(there: Any, value: Any) -> Any:
     if isinstance(there, dict) and isinstance(value, dict):
         return there | {key: _both(there.get(key), one) for key, one in value.items()}
     return value
+
+
+async def move_edges(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str | None) -> None:
+    """Give the memory that stays the edges of those that go, and their place as evidence; its own edges win."""
+    found = await tx.rows(EDGES_OF, {"ids": [into]})
+    known = {(row["from_id"], row["to_id"], row["type"]) for row in found}
+    for row in await tx.rows(EDGES_OF, {"ids": list(ids)}):
+        ends = (into if row["from_id"] in ids else row["from_id"], into if row["to_id"] in ids else row["to_id"])
+        if ends[0] != ends[1] and (*ends, row["type"]) not in known:
+            known.add((*ends, row["type"]))
+            await edges.store_link(tx, *ends, row["type"], row["strength"], row["properties"], session_id=session_id)
+    await tx.run(MOVE_EVIDENCE, {"into": into, "ids": list(ids)})

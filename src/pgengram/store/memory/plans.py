@@ -12,16 +12,18 @@ from typing import Any, Final, Literal
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
-from pydantic import ValidationError
 
-from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound
+from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.fields import MAX_TAGS
-from pgengram.inputs import Change, as_invalid_input
+from pgengram.inputs import Change
 from pgengram.runtime.context import report_progress
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters, edges
-from pgengram.store.memory import changes, deletion, memories, merging, statements
+from pgengram.store.graph import clusters
+from pgengram.store.memory import changes, deletion, memories, statements
 from pgengram.store.memory import statements as s
+from pgengram.store.memory.changes import merged_plan
+from pgengram.store.memory.confirmations import QUOTED, row_versions
+from pgengram.store.memory.merging import move_edges
 from pgengram.store.spaces import rules
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import counted
@@ -31,7 +33,6 @@ Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", 
 REMOVING: Final = ("merge", "forget", "archive", "erase")
 LIVING: Final = ("active", "archived")
 ASKED: Final = {"erase": "Permanently erase", "forget": "Forget"}  # of a plan that does nothing else
-QUOTED: Final = 5  # memories that a question to the user quotes, and that a refusal names
 EXCERPT: Final = 120
 TOLD_EACH: Final = 20  # memories that are changed before whoever waits is told
 
@@ -43,18 +44,6 @@ WITH done AS (
 )
 INSERT INTO memory_history (namespace_id, memory_id, version, operation, session_id, changes)
 SELECT %(namespace_id)s, id, version, 'archive', %(session_id)s, %(changes)s FROM done RETURNING 1
-"""
-# The edges of those that are merged. Uses memory_relationships_pkey and memory_relationships_to.
-EDGES_OF: Final = """
-SELECT r.from_id, r.to_id, r.type, r.strength, r.properties FROM memory_relationships r
-WHERE r.namespace_id = %(namespace_id)s AND (r.from_id = ANY(%(ids)s) OR r.to_id = ANY(%(ids)s)) ORDER BY r.from_id, r.to_id, r.type
-"""
-# Uses memory_belief_evidence_by_memory.
-MOVE_EVIDENCE: Final = """
-INSERT INTO memory_belief_evidence (namespace_id, belief_id, memory_id, supports)
-SELECT namespace_id, belief_id, %(into)s, supports FROM memory_belief_evidence
-WHERE namespace_id = %(namespace_id)s AND memory_id = ANY(%(ids)s)
-ON CONFLICT DO NOTHING
 """
 
 
@@ -349,27 +338,6 @@ async def _archive(tx: Transaction, ids: list[UUID], session_id: str | None) -> 
     await clusters.renew_of(tx, ids)
 
 
-def merged_plan(into: Row, others: Sequence[Row]) -> changes.Plan:
-    """Return what a memory becomes when others are merged into it; its text stays, and theirs stay with them,
-    forgotten.
-
-    Raises:
-        InvalidInput: together they would hold more metadata than one memory may, or a detail does not fit.
-    """
-    try:
-        made = changes.plan(into, merging.merged_change(into, others))
-    except ValidationError as error:
-        raise as_invalid_input(error, "metadata") from None
-    except InvalidInput as error:
-        raise InvalidInput(
-            f"Nothing can be merged into {into['id']} like this: {error.message}",
-            "Merge fewer at once, or remove some of their metadata with update_memory first.",
-        ) from None
-    made.operation = "merge"
-    made.changes["merged"] = [None, [str(row["id"]) for row in others]]
-    return made
-
-
 def _made(step: Step, row: Row) -> changes.Plan:
     """Return what a step makes of one of its memories."""
     if step.action == "confirm":
@@ -397,49 +365,32 @@ def _tagged(step: Step, tags: list[str]) -> list[str]:
     return list(dict.fromkeys(instead.get(tag, tag) for tag in tags))
 
 
-async def move_edges(tx: Transaction, into: UUID, ids: Sequence[UUID], session_id: str | None) -> None:
-    """Give the memory that stays the edges of those that go, and their place as evidence; its own edges win."""
-    found = await tx.rows(EDGES_OF, {"ids": [into]})
-    known = {(row["from_id"], row["to_id"], row["type"]) for row in found}
-    for row in await tx.rows(EDGES_OF, {"ids": list(ids)}):
-        ends = (into if row["from_id"] in ids else row["from_id"], into if row["to_id"] in ids else row["to_id"])
-        if ends[0] != ends[1] and (*ends, row["type"]) not in known:
-            known.add((*ends, row["type"]))
-            await edges.store_link(tx, *ends, row["type"], row["strength"], row["properties"], session_id=session_id)
-    await tx.run(MOVE_EVIDENCE, {"into": into, "ids": list(ids)})
+async def removal(
+    tx: Transaction,
+    ids: Sequence[str],
+    replaced_by_ids: Sequence[str],
+    reason: str = "",
+    *,
+    hard: bool = False,
+    turns: bool = False,
+    corrects: bool = False,
+) -> ChangePlan:
+    """Return the plan of forgetting or erasing memories, and refuse what cannot hold instead of them.
 
-
-# -- what was shown, and is now --------------------------------------------------------------------------------------
+    What `corrects` will have others instead.
+    """
+    instead = await memories.resolve_ids(tx, replaced_by_ids)
+    instead.refuse_problems()
+    there = await memories.resolve_ids(tx, ids)
+    step = Step("erase" if hard else "forget", there.ids, reason=reason or None, replaced_by=instead.ids, turns=turns)
+    made = await ChangePlan.read(tx, [step], problems=there.problems)
+    made.check_replacements(step)
+    if not corrects:
+        made.check_rights(tx)
+    return made
 
 
 def fingerprint(steps: Iterable[Step]) -> str:
     """Return a digest of steps that tells them from others; their reasons, which are only noted, don't count."""
     shown = [{name: value for name, value in step.as_json().items() if name != "reason"} for step in steps]
     return hashlib.sha256(json.dumps(shown, sort_keys=True).encode()).hexdigest()
-
-
-def row_versions(rows: Iterable[Row]) -> dict[str, int]:
-    """Return the version of each memory, as it is kept for a confirmation."""
-    return {str(row["id"]): row["version"] for row in rows}
-
-
-async def refuse_changed(tx: Transaction, shown: Mapping[str, int]) -> None:
-    """Lock memories, and refuse to go on when one isn't what was shown.
-
-    Raises:
-        ConfirmRequired: some were changed or erased since; the message names them.
-    """
-    rows = await tx.rows(s.LOCK, {"ids": sorted(UUID(id_) for id_ in shown)})
-    now = row_versions(rows)
-    found = [
-        f"memory {id_} was {'changed' if id_ in now else 'erased'}"
-        for id_, version in shown.items()
-        if now.get(id_) != version
-    ]
-    if found:
-        more = [f"and {len(found) - QUOTED} more"] if len(found) > QUOTED else []
-        raise ConfirmRequired(
-            f"The confirmed preview is out of date: since then, {', '.join([*found[:QUOTED], *more])}.",
-            "Nothing was changed. Repeat the call without confirm_token to see what it would do now, and ask the user "
-            "again.",
-        )

@@ -122,7 +122,7 @@ def version(connection: psycopg.Connection[Any], place: Place) -> str | None:
     """
     if place.unreleased:
         raise NotReady(
-            f"The store in the database {place.database} was made by a build of pgengram from before the first release.",
+            f"The store in the database {place.database} was made by a build from before the first release.",
             "Nothing was changed. Run `pgengram export memories.jsonl` with that build, then `pgengram import "
             "memories.jsonl` with this one in a new database.",
         )

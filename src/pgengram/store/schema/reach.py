@@ -58,10 +58,10 @@ SELECT role, how, array_agg(DISTINCT name ORDER BY name) AS names FROM reached G
 class Reach:
     """Who reaches what, besides the owner and the application's role.
 
-    rights: of each role with rights of its own or by membership, the tables; makers: of each role that may create functions
-        beside them, which our statements could take for PostgreSQL's, the schema; application: those that may take the
-        application's role; siblings: those of them that own another database, which may be another store; owner: those
-        that may act as the owner.
+    rights: of each role with rights of its own or by membership, the tables; makers: of each role that may create
+        functions beside them, which our statements could take for PostgreSQL's, the schema; application: those that may
+        take the application's role; siblings: those of them that own another database, which may be another store;
+        owner: those that may act as the owner.
     """
 
     rights: dict[str, list[str]]
@@ -83,8 +83,8 @@ class Reach:
         ]
         said += [f"{role} may take the role {APP_ROLE}, so it can read every namespace" for role in self.application]
         said += [
-            f"{role}, which owns another database, may take the role {APP_ROLE} here, too, unless you REVOKE CONNECT ON "
-            "DATABASE … FROM PUBLIC"
+            f"{role}, which owns another database, may take the role {APP_ROLE} here, too, unless you REVOKE "
+            "CONNECT ON DATABASE … FROM PUBLIC"
             for role in self.siblings
         ]
         said += [f"{role} may act as the owner" for role in self.owner]

@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.embedders.vectors import Passage
 from pgengram.store.connection.database import Transaction
-from pgengram.store.memory import changes, memories, merging, plans
+from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Arrival, Table
@@ -173,7 +173,7 @@ async def unite(tx: Transaction, into: UUID, other: UUID) -> None:
     if made.changes:
         made.operation = "merge"
         await changes.apply(tx, rows[into], made, parts=None, model_id=tx.model_id, session_id=None)
-    await plans.move_edges(tx, into, [other], None)
+    await merging.move_edges(tx, into, [other], None)
 
 
 # -- other rows --------------------------------------------------------------------------------------------------------

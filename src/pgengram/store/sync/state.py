@@ -150,9 +150,10 @@ UPDATE sync_files SET mark = split_part(mark, ' ', 1) || ' ' WHERE namespace_id 
 """
 SAY_AGAIN: Final = "DELETE FROM sync_files WHERE namespace_id = %(namespace_id)s AND name = %(name)s AND written"
 
-# -- triggers: only stores that synchronise have them -------------------------------------------------------------------
+# -- triggers: only stores that synchronise have them ------------------------------------------------------------------
 
-# A trigger's arguments: the kind of document, whether it tells of a use only, and the columns of the key of any but a memory.
+# A trigger's arguments: the kind of document, whether it tells of a use only, and for any but a memory the columns of
+# its key.
 NOTE_CHANGE_FUNCTION: Final = """
 CREATE OR REPLACE FUNCTION pgengram_note_change() RETURNS trigger LANGUAGE plpgsql AS $$
 DECLARE changed jsonb; named text;

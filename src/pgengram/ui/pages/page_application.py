@@ -127,12 +127,13 @@ class PageApplication(ABC):
             lstrip_blocks=True,
         )
         self._templates.globals |= {
-            "sections": self._sections(), "places": self._places(), "has_page": self._has_page, "may_erase": not self.origin,
-            "KEYS": KEYS, "guides": markup.TITLES,
+            "sections": self._sections(), "places": self._places(), "has_page": self._has_page,
+            "may_erase": not self.origin, "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts,
             "changed": differences.word_changes, "query": urlencode,
-            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "NEAREST": NEAREST, "PERIODS": PERIODS, "TIMES": TIMES,
+            "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "NEAREST": NEAREST,
+            "PERIODS": PERIODS, "TIMES": TIMES,
             "LINK_TYPES": TOLD.split(", "), "excerpt": markup.excerpt, "highlighted": markup.highlighted,
         }  # fmt: skip
         self._templates.filters |= {

@@ -163,7 +163,8 @@ def _engram(_: str, row: Row) -> Made:
     title, body = row.get("title") or "", row.get("content") or ""
     kept = {name: row[name] for name in ("topic_key", "tool_name", "scope") if row.get(name)}
     made = memory(
-        "engram", row.get("sync_id") or f"{row.get('session_id')}/{row.get('id')}", f"{title}\n{body}".strip() if title not in body else body,
+        "engram", row.get("sync_id") or f"{row.get('session_id')}/{row.get('id')}",
+        body if title in body else f"{title}\n{body}".strip(),
         tags=[row["type"]] if row.get("type") and known_kind(row["type"]) is None else [], metadata=kept,
         **picked_fields(row, "project", "created_at", "updated_at", "session_id", kind="type"),
     )  # fmt: skip

@@ -1,0 +1,115 @@
+"""What two memories that are near to each other are to each other: one replaces, repeats or contradicts the other."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+from uuid import UUID
+
+from pgengram.search.succession import (
+    HINTED,
+    NAMED,
+    Statement,
+    Succession,
+    crowding,
+    may_have_changed,
+    succeeds,
+    told_at,
+)
+from pgengram.store.connection.database import Row
+from pgengram.store.maintenance.findings import Pair
+from pgengram.text.derived import TURN
+from pgengram.text.similarity.differences import differences, on_other_days, overlap, same_subject
+from pgengram.text.similarity.sameness import includes, said_otherwise
+
+LONG: Final = 1_000  # characters; the vectors compared are those of the beginning
+LONG_OVERLAP: Final = 0.8  # of the words of long texts
+SCOPE: Final = (
+    "type",
+    "user",
+    "project",
+    "collection",
+    "speaker",
+    "occurred_at",
+)  # differ, and it is about something else
+OF_TIME: Final = frozenset(
+    {"dates", "numbers"}
+)  # differences of which alone one text says when, and the other denies it
+
+
+def crowding_of_pairs(pairs: Sequence[Pair]) -> dict[Pair, float]:
+    """Return how near the nearest others are to the memories of each pair."""
+    beside: dict[UUID, dict[UUID, float]] = {}
+    for pair in pairs:
+        beside.setdefault(pair.one, {})[pair.other] = pair.similarity
+        beside.setdefault(pair.other, {})[pair.one] = pair.similarity
+
+    def around(id_: UUID, other: UUID) -> float:
+        return crowding(cosine for near, cosine in beside[id_].items() if near != other)
+
+    return {pair: (around(pair.one, pair.other) + around(pair.other, pair.one)) / 2 for pair in pairs}
+
+
+def succeeding(
+    pairs: Iterable[Pair], crowded: Mapping[Pair, float], rows: Mapping[UUID, Row]
+) -> Iterator[tuple[Succession, float]]:
+    """Yield of each pair the ids, newer first, and the evidence that the newer one tells what holds now."""
+    for pair in pairs:
+        if pair.one not in rows or pair.other not in rows:
+            continue
+        older, newer = sorted((rows[pair.one], rows[pair.other]), key=told_at)
+        then, now = Statement.of(older), Statement.of(newer)
+        if may_have_changed(now, then):
+            evidence = succeeds(now, then, pair.similarity, crowded[pair])
+            about = " ".join(filter(None, now.scope))
+            if evidence >= NAMED or (evidence >= HINTED and same_subject(now.content, then.content, about)):
+                yield (newer["id"], older["id"]), evidence
+
+
+def sorted_out(
+    pairs: Iterable[Pair], rows: dict[UUID, Row]
+) -> tuple[list[Pair], list[Pair], list[tuple[Pair, list[str]]]]:
+    """Return the pairs of which one says all that the other says, those that may say the same in other words, and those
+    that may contradict each other with what they differ in.
+    """
+    alike: list[Pair] = []
+    otherwise: list[Pair] = []
+    differing: list[tuple[Pair, list[str]]] = []
+    for pair in pairs:
+        one, other = rows.get(pair.one), rows.get(pair.other)
+        if one is None or other is None or not _same_matter(one, other):
+            continue
+        names = differences(one["content"], other["content"])
+        names += said_otherwise(one["content"], other["content"], names)
+        if not names:
+            alike.append(pair)
+        elif names == ["wording"]:
+            otherwise.append(pair)
+        elif {*names} - OF_TIME and on_other_days(one["content"], other["content"]):
+            continue  # each tells what happened on its own day
+        else:
+            differing.append((pair, names))
+    return alike, otherwise, differing
+
+
+def _same_matter(one: Row, other: Row) -> bool:
+    """Whether two memories are about the same; a turn of a conversation is what was said then, and nothing else is."""
+    if any(one[name] != other[name] for name in SCOPE) or (one["turn_features"] | other["turn_features"]) & TURN:
+        return False
+    long = max(len(one["content"]), len(other["content"])) > LONG
+    return not long or overlap(one["content"], other["content"]) >= LONG_OVERLAP
+
+
+def includes_all(stays: Row, goes: Row) -> bool:
+    """Whether a memory of a group, in which others may connect the two, says all that another says."""
+    return _same_matter(stays, goes) and includes(stays["content"], goes["content"])
+
+
+def worth(row: Row) -> tuple[Any, ...]:
+    """Which of several stays: what is pinned, says most, matters most, was told last."""
+    return (row["pinned"], len(row["content"]), row["importance"], told_last(row), row["id"])
+
+
+def told_last(row: Row) -> Any:
+    """Return when a memory was last stored, changed or confirmed."""
+    return max(moment_ for moment_ in (row["created_at"], row["updated_at"], row["last_confirmed_at"]) if moment_)
