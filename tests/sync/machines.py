@@ -13,7 +13,7 @@ from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from itertools import count
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
@@ -50,6 +50,7 @@ class Machine:
     token: str | None = None
     embedder: str = "none:"
     device: str = ""  # once it takes part
+    known_ids: list[str] | None = None  # of its memories, until some may have come or gone
     namespace: str = field(default_factory=lambda: f"m-{uuid4().hex[:8]}")
 
     def __post_init__(self) -> None:
@@ -72,6 +73,7 @@ class Machine:
 
     async def syncs(self) -> Outcome:
         """Exchange once, while all clocks of this machine are wrong, the database's too."""
+        self.known_ids = None
         right = documents.microseconds
         documents.microseconds = exchange.microseconds = lambda moment: right(moment) + self.ahead_us
         try:
@@ -115,6 +117,7 @@ class Machine:
     # -- what a person does --------------------------------------------------------------------------------------------
 
     async def adds(self, text: str, **more: Any) -> str:
+        self.known_ids = None
         return str((await self.memories.create_memory(NewMemory(content=text, **more))).memory_id)
 
     async def edits(self, id_: str, **change: Any) -> bool:
@@ -125,6 +128,7 @@ class Machine:
         await self.memories.forget_memories([id_], **more)
 
     async def erases(self, id_: str) -> None:
+        self.known_ids = None
         await self.memories.erase([id_])
 
     async def links(self, id_: str, other: str, type_: str = "about", **more: Any) -> None:
@@ -155,8 +159,10 @@ class Machine:
 
     async def ids(self) -> list[str]:
         """Return the ids of all memories that are here."""
-        async with self.memories.store.transaction(reads=True) as tx:
-            return [row["id"] for row in await tx.rows(f"{state.ALL_IDS} ORDER BY id")]
+        if self.known_ids is None:
+            async with self.memories.store.transaction(reads=True) as tx:
+                self.known_ids = [row["id"] for row in await tx.rows(f"{state.ALL_IDS} ORDER BY id")]
+        return self.known_ids
 
     async def texts(self) -> dict[str, str]:
         return {one["id"]: one["content"] for one in await self.lines() if one["record"] == "memory"}
@@ -217,21 +223,26 @@ def carry(machines: Sequence[Machine], chance: random.Random | None = None) -> N
             if source is not target:
                 found, copies = there[source.name], there[target.name]
                 for path, at in found.items():
-                    if path.parts[1] != target.device and copies.get(path, 0) < at:
+                    if path.split("/")[1] != target.device and copies.get(path, 0) < at:
                         _bring(source.folder / NAME / path, target.folder / NAME / path, at, chance)
                 for path in copies.keys() - found.keys():
-                    if path.parts[1] == source.device:
+                    if path.split("/")[1] == source.device:
                         (target.folder / NAME / path).unlink()
                         del copies[path]
 
 
-def _files(folder: Path) -> Iterator[tuple[PurePath, int]]:
+def _files(folder: Path) -> Iterator[tuple[str, int]]:
     """Yield the files of all machines in a folder, each with the time of its last change."""
     for memory in os.scandir(folder) if folder.is_dir() else ():
-        for device in os.scandir(memory):
-            for file in os.scandir(device):
+        for device in _by_name(memory):
+            for file in _by_name(device):
                 if file.name.endswith(".sync") and CONFLICT not in file.name:
-                    yield PurePath(memory.name, device.name, file.name), file.stat().st_mtime_ns
+                    yield f"{memory.name}/{device.name}/{file.name}", file.stat().st_mtime_ns
+
+
+def _by_name(folder: os.DirEntry[str]) -> list[os.DirEntry[str]]:
+    """Return what is in a folder in the order in which it is everywhere, so that a seed can be tried again."""
+    return sorted(os.scandir(folder), key=lambda entry: entry.name)
 
 
 def _bring(path: Path, copy: Path, at: int, chance: random.Random | None) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from machines import DAY_US, Machine, all_have_all, carry, differences
+from replays import draw_ids_from, wait_on_the_spot
 
 from helpers import Database
 from pgengram.errors import PgengramError
@@ -68,6 +69,7 @@ async def act(one: Machine, chance: random.Random, ledger: Ledger) -> None:
             )
         case "find":
             await one.finds("lamp")
+            await one.memories.accesses.flush()  # rather than two seconds later, wherever it is by then
 
 
 async def edit(one: Machine, chance: random.Random, id_: str) -> bool:
@@ -129,6 +131,8 @@ async def test_machines_that_did_anything_in_any_order_end_with_the_same_memorie
     """
     monkeypatch.setattr(state, "USES_EVERY_S", 0)
     monkeypatch.setattr("os.fsync", lambda _: None)  # who is killed here still has a disk that works
+    draw_ids_from(seed, database, monkeypatch)
+    wait_on_the_spot(database, monkeypatch)
     chance = random.Random(seed)
     exchanges = max(0.05, 20 / operations)  # as often as they do something; at least twenty times
     machines = [Machine(database, tmp_path / name, name, off) for name, off in zip("abc", OFF, strict=True)]

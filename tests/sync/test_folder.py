@@ -21,7 +21,7 @@ from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
 from pgengram.store.spaces import membership, persons
-from pgengram.sync import devices, exchange, files, merging
+from pgengram.sync import devices, exchange, files, folder, merging
 from pgengram.sync.keys import Key
 from pgengram.sync.merging import Document
 from pgengram.transfer import import_from
@@ -210,6 +210,42 @@ async def test_many_small_files_become_one(both: Both) -> None:
     assert len(list(laptop.folder.rglob("0*.sync"))) < 20
     await all_have_all(both)
     assert len(await desktop.texts()) == 60
+
+
+async def test_so_many_files_become_one_that_no_disk_is_too_slow_for_it(
+    both: Both, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    laptop, desktop = both
+    whole, join = exchange._alone, folder.Folder.join
+    patience, joined = set(), []
+
+    @asynccontextmanager
+    async def watched(core: Core) -> AsyncIterator[Transaction]:
+        async with whole(core) as tx:
+            before = len(list(laptop.folder.rglob("0*.sync")))
+            yield tx
+            if len(list(laptop.folder.rglob("0*.sync"))) != before:
+                row = await tx.row("SELECT current_setting('idle_in_transaction_session_timeout') AS said")
+                patience.add(row and row["said"])
+
+    def noted(self: folder.Folder, parts: list[folder.File]) -> Any:
+        joined.append(sum(part.size for part in parts))
+        return join(self, parts)
+
+    for number in range(130):
+        await laptop.adds(f"Boat {number} is blue.")
+    with monkeypatch.context() as patch:
+        patch.setattr(exchange, "_alone", watched)
+        patch.setattr(exchange, "WRITTEN_AT_ONCE", 2)
+        patch.setattr(folder.Folder, "join", noted)
+        patch.setattr(folder, "JOINED_BYTES", 10_000)
+        await laptop.syncs()
+    assert patience == {"5min"}
+    assert len(joined) > 1
+    assert max(joined) <= 10_000
+    assert len(list(laptop.folder.rglob("0*.sync"))) <= folder.MANY
+    await all_have_all(both)
+    assert len(await desktop.texts()) == 130
 
 
 @pytest.mark.parametrize("step", ["write", "keep", "note"])

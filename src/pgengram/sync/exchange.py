@@ -28,6 +28,9 @@ from pgengram.sync.mirror import ExchangedFolder
 
 WRITTEN_AT_ONCE: Final = 500  # records of one file
 TURNS_AT_ONCE: Final = 100  # … if they are turns, which may be much longer than memories
+SLOW_DISK: Final = {
+    "idle_in_transaction_session_timeout": "300000"
+}  # while files are written, to a network's disk maybe
 AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
 
 
@@ -218,18 +221,26 @@ class _Run:
         number = 1 + max((int(name[:12]) for name in names if CHANGES.fullmatch(name)), default=0)
         while await self._write_some(device, f"{number:012d}-{self._writer}.sync"):
             number += 1
-        if self.outcome.written and (parts := small(await asyncio.to_thread(self._folder.changes_of, device))):
-            await self._join(parts)
+        while self.outcome.written and await self._join(device):
+            pass
 
-    async def _join(self, parts: Sequence[File]) -> None:
-        """Make one file of several of ours; whatever breaks off, each thing is in at least one that is there."""
+    async def _join(self, device: str) -> bool:
+        """Make one file of several of ours, and return whether there may be more to join; whatever breaks off, each
+        thing is in at least one that is there.
+        """
+        parts = small(await asyncio.to_thread(self._folder.changes_of, device))
+        if not parts:
+            return False
         async with self._transaction() as tx:
+            await tx.set_local(SLOW_DISK)
             joined = await asyncio.to_thread(self._folder.join, parts)
             if joined is None:
-                return
-            file, self._emptied = joined
+                return False
+            file, emptied = joined
+            self._emptied += emptied
             await state.note_files(tx, [file.noted(written=True)])
-            await tx.run(state.DROP_FILES, {"device": file.device, "names": self._emptied})
+            await tx.run(state.DROP_FILES, {"device": file.device, "names": emptied})
+        return True
 
     async def _write_some(self, device: str, name: str) -> bool:
         """Write a file of what was changed; return whether there may be more."""
@@ -239,6 +250,7 @@ class _Run:
                 return False
             records = await self._written(tx, changed)
             if records:
+                await tx.set_local(SLOW_DISK)
                 self.is_unsure = True
                 file = await asyncio.to_thread(self._folder.write, device, name, records, self._clock())
                 await state.note_files(tx, [file.noted(written=True)])

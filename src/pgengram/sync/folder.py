@@ -7,6 +7,7 @@ import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, Final, Self
 
@@ -23,6 +24,7 @@ EMPTY_BYTES: Final = 120  # at most, of a file without records
 SMALL_BYTES: Final = 256_000
 MIN_JOINED: Final = 2
 MANY: Final = 48  # small files of a device before they become one
+JOINED_BYTES: Final = 1_000_000  # of files that become one at a time: their records are in memory, and others wait
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +182,7 @@ def _says_any(record: Mapping[str, Any], turns: set[str]) -> bool:
 
 
 def small(own: Iterable[File]) -> list[File]:
-    """Return the small ones among our files of changes if they are many."""
+    """Return the oldest small ones among our files of changes, as many as become one at a time, if there are many."""
     found = [file for file in own if EMPTY_BYTES < file.size < SMALL_BYTES]
-    return found if len(found) > MANY else []
+    sizes = accumulate(file.size for file in found)
+    return [file for file, sum_ in zip(found, sizes, strict=True) if sum_ <= JOINED_BYTES] if len(found) > MANY else []
