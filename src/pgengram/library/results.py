@@ -198,8 +198,10 @@ class StoredMany:
 
 @dataclass(frozen=True)
 class Found:
-    """Hits, best first. `evidence` says how well they fit; `total` is known for lists and counts; `next_cursor` leads to
-    the next page; `degraded` if there is no embedder; `turns` are turns of conversations, if you asked for them.
+    """Hits, best first.
+
+    `evidence` says how well they fit; `total` is known for lists and counts; `next_cursor` leads to the next page;
+    `degraded` if there is no embedder; `turns` are turns of conversations, if you asked for them.
     """
 
     results: list[Hit]

@@ -249,11 +249,11 @@ async def ui(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you get
-    a new link.
+    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you
+    get a new link.
 
-    Other machines can't reach it. Other users of this machine see nothing without a link; whoever opens the printed link
-    first is signed in. `Sign-ins` in its settings ends sign-ins.
+    Other machines can't reach it. Other users of this machine see nothing without a link; whoever opens the printed
+    link first is signed in. `Sign-ins` in its settings ends sign-ins.
 
     Example: `pgengram ui --no-browser --port 8823`
     """
