@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import inspect
 import re
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import fields
 from pathlib import Path
@@ -223,7 +223,11 @@ def command_line() -> Iterator[str]:
     ]
     for _, _, items in shown:
         items.pop("--json", None)
-    common = said_often(item for _, _, items in shown for item in items.values())
+    meanings: dict[str, set[str]] = defaultdict(set)
+    often = said_often(item for _, _, items in shown for item in items.values())
+    for item in often:
+        meanings[item.partition("`")[2].partition("`")[0]].add(item.partition(": ")[2])
+    common = [item for item in often if len(meanings[item.partition("`")[2].partition("`")[0]]) == 1]
     for words, one, items in shown:
         yield f"## `{usage(words, one)}`"
         yield about(words, one)

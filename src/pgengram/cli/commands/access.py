@@ -50,9 +50,7 @@ async def pair(
     spaces: SpacesAllowed = None,
     as_json: AsJson = False,
 ) -> None:
-    """Print a code that lets one program in, when you type it on the page that it opened.
-
-    It is valid for ten minutes, once.
+    """Type it on the page that the program opened. It is valid for ten minutes, once.
 
     Example: `pgengram pair`
     """
