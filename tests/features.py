@@ -15,15 +15,12 @@ from pathlib import Path
 TESTS = Path(__file__).parent
 PAGE = TESTS.parent / "docs" / "features.md"
 
-AGI, CONTINUITY, SKYNET, OWNSONA, CROW = SYSTEMS = ("agi", "session-continuity", "skynet", "ownsona", "crow")
-
 
 @dataclass(frozen=True)
 class Feature:
-    """A capability: its words, which of the other systems promise it, and how it is used here."""
+    """A capability: its words, and how it is used."""
 
     words: str
-    promised_by: tuple[str, ...]
     use: str
 
 
@@ -38,232 +35,186 @@ class Shown:
 FEATURES: dict[int, Feature] = {
     1: Feature(
         "Four types of memory, each with its own details, stored in one step",
-        (AGI,),
         "`create_memory` with `type`, and the details in `metadata`.",
     ),
     2: Feature(
         "Vectors computed from the text",
-        (CONTINUITY, SKYNET, OWNSONA, CROW),
         "Automatic, or pass your own in `embedding`.",
     ),
     3: Feature(
         "Any embedding model, switched while searches go on, or none at all",
-        (OWNSONA, CROW),
         "Set `PGENGRAM_EMBEDDER`; `pgengram reembed` moves a store to another model. With `none:`, answers say `degraded`.",
     ),
     4: Feature(
         "Documented, enforced limits",
-        (CONTINUITY, OWNSONA),
         "In each tool's schema, and in the error when a value exceeds one.",
     ),
     5: Feature(
         "Errors with a code, a message and a next step",
-        (OWNSONA,),
         "`ok` is false, and `error` has `code`, `message` and `hint`. After `INVALID_INPUT`, nothing was changed.",
     ),
     6: Feature(
         "Secrets are refused in every field",
-        (OWNSONA,),
         "Automatic: `SECRET_REJECTED`. With `PGENGRAM_SECRETS` set to `redact`, the rest is stored.",
     ),
     7: Feature(
         "Saying the same again creates no second memory",
-        (OWNSONA,),
         "`create_memory` returns `created: false`, confirms the existing memory and merges tags.",
     ),
     8: Feature(
         "Near duplicates are detected",
-        (OWNSONA,),
         "`dedup_policy` of `create_memory`: `ask` stores and reports them, `skip_if_near` stores only what differs, `insert` skips the check.",
     ),
     9: Feature(
         "Near duplicates can be merged",
-        (CONTINUITY,),
         "`dedup_policy: merge`, if one text says all that the other says in the same words.",
     ),
     10: Feature(
         "A warning if something was corrected before",
-        (OWNSONA,),
         "`create_memory` returns `previously_corrected`: what was forgotten, why, and what replaced it.",
     ),
     11: Feature(
         "Consistent tags",
-        (OWNSONA, CONTINUITY, CROW),
         "`tags` as a list or separated by commas; synonyms by `tidy_memories` or `pgengram tags`.",
     ),
     12: Feature(
         "Provenance",
-        (OWNSONA, CROW, AGI),
         "`source`, `source_provider`, `capture_mode`, `session_id`, `speaker`, and `sources`, each with a level of trust.",
     ),
     13: Feature(
         "Memories that expire",
-        (OWNSONA, AGI),
         "`expires_at`. Searches report in `hidden` how many they left out; `get_memories` still shows them; `clear` removes the expiry.",
     ),
     14: Feature(
         "Confirming that something is still true",
-        (OWNSONA,),
         "`update_memory` with `confirm`. Hits that disagree name each other.",
     ),
     15: Feature(
         "Importance that fades over time",
-        (AGI, CONTINUITY),
         "Automatic, at a rate set by `kind` and `type`. Answers show `relevance` and `half_life_days`; pinned memories don't fade.",
     ),
     16: Feature(
         "Use is counted and strengthens a memory",
-        (AGI, CONTINUITY, CROW),
         "Automatic: reading, confirming and changing strengthen a memory for a while; appearing in results is only counted. `importance` never changes by itself.",
     ),
     17: Feature(
         "Search by meaning",
-        SYSTEMS,
         "`search_memories` with `mode: semantic` for meaning only; `min_similarity` sets a minimum cosine similarity.",
     ),
     18: Feature(
         "Search by words",
-        (AGI, CONTINUITY, CROW),
         '`mode: text` supports "phrases" and -exclusions; `mode: substring` matches exact characters. No character in a query is an error.',
     ),
     19: Feature(
         "Search by meaning and words together",
-        (AGI, CROW),
         "`search_memories` without `mode`; `why` shows the parts of each score.",
     ),
     20: Feature(
         "Filters that apply before ranking",
-        (AGI, SKYNET, OWNSONA, CROW),
         "`type`, `kind`, `tags`, `min_importance`, `since`, `until`, `user`, `project`, `emotion`, `source` and more.",
     ),
     21: Feature(
         "Short answers",
-        (CONTINUITY,),
         "Contents are cut at 300 characters; `detail` shows them whole, `max_chars` sets a budget. Vectors are never returned.",
     ),
     22: Feature(
         "Reading complete memories",
-        (AGI, CONTINUITY, OWNSONA),
         "`get_memories` with up to 20 `ids`, which can be shortened; `include` adds `history`, `relations` and `clusters`.",
     ),
     23: Feature(
         "Lists, pages and counts",
-        (OWNSONA, CROW),
         "`search_memories` without `query`, with `sort`, `offset` or `cursor`; `count_only` returns the number.",
     ),
     24: Feature(
         "Context for a task, as one text",
-        (CROW, OWNSONA, CONTINUITY),
         "`recall_context` with the task or message and `max_chars`; it ranks as a search does.",
     ),
     25: Feature(
         "Changing any field",
-        (OWNSONA, CROW),
         "`update_memory`: `clear` empties fields, `metadata` is merged, `expected_version` protects changes by others, `dry_run` only reports.",
     ),
     26: Feature(
         "Success rates of procedures",
-        (AGI,),
         "`update_memory` with `outcome: success` or `failure`, and `failure_point`.",
     ),
     27: Feature(
         "Forgetting that can be undone",
-        (OWNSONA,),
         "`forget_memories` with `reason` and `replaced_by_ids`; `update_memory` with `status: active` restores. `hard` erases permanently.",
     ),
     28: Feature(
         "Confirmation before anything is lost",
-        (CROW,),
         "Erasing, and changing many at once, first shows a preview. The client asks its user, or you pass `confirm_token`.",
     ),
     29: Feature(
         "Batches",
-        (OWNSONA,),
         "`create_memories` with up to 200 `items`. An invalid item doesn't affect the others, unless `atomic` is set.",
     ),
     30: Feature(
         "Typed links between memories",
-        (AGI, CONTINUITY, SKYNET),
         "`link_memories` with `type`, `strength` and `properties`; `related_to` links a new memory.",
     ),
     31: Feature(
         "Exploring the links",
-        (AGI, CONTINUITY),
         "`explore_memories` with `depth`, `direction`, `types` and `min_strength`. It also shows similar memories.",
     ),
     32: Feature(
         "Clusters of memories",
-        (AGI,),
         "`create_memory_cluster`, `update_cluster_members`, `activate_cluster`; `get_memory_clusters` with `insights` and similar clusters.",
     ),
     33: Feature(
         "Working memory",
-        (AGI,),
         "`create_working_memory` with `ttl_seconds`, `get_working_memories`, `consolidate_working_memory`. Important ones are kept when their time is over.",
     ),
     34: Feature(
         "Archiving and pruning old memories",
-        (AGI,),
         "`tidy_memories` with `action: archive` or `prune`, and thresholds; it shows a preview first.",
     ),
     35: Feature(
         "A history of every change",
-        (AGI,),
         "`get_memories` with `include: history` shows old and new values, and who changed them.",
     ),
     36: Feature(
         "A review that finds what to tidy up",
-        (OWNSONA, CROW),
         "`review_memories` proposes a plan; `tidy_memories` with `plan` shows it, then applies it in one transaction.",
     ),
     37: Feature(
         "Counts and health",
-        SYSTEMS,
         "`memory_stats`: states, types, kinds, projects, tags, histograms, vectors and index.",
     ),
     38: Feature(
         "Themes, identity and worldview",
-        (AGI,),
         "`get_memory_clusters` with `days`; `record_identity` and `get_identity_core`; `record_belief` and `get_worldview`.",
     ),
     39: Feature(
         "Export and import",
-        (OWNSONA,),
         "`pgengram export` and `pgengram import`, which also reads the data of other systems.",
     ),
     40: Feature(
         "Resources",
-        (CROW,),
         "`memory://categories`, `memory://stats`, `memory://context`, and one for each memory.",
     ),
     41: Feature(
         "Prompts",
-        (CONTINUITY, CROW, AGI),
         "To begin and end a session, to remember and to recall. Clients offer them to their users.",
     ),
     42: Feature(
         "Remembered text is data, never instructions",
-        (OWNSONA, CROW),
         "Automatic: no content can close the marks around recalled text, and SQL values are parameters.",
     ),
     43: Feature(
         "Emotion and confidence",
-        (SKYNET, AGI),
         "`emotion`, `confidence`, and `emotional_valence` in `metadata`. Hits include distance as well as similarity.",
     ),
     44: Feature(
         "Automatic schema updates",
-        (OWNSONA,),
         "Automatic, when a server starts, completely or not at all.",
     ),
     45: Feature(
         "Clean protocol output",
-        (),
         "Automatic. Calls without arguments work too.",
     ),
     46: Feature(
         "Spaces that several people share",
-        (),
         "`pgengram person`, `pgengram space`; every tool takes `space`, `share_memories` copies after a person's yes.",
     ),
 }
@@ -297,14 +248,12 @@ def page() -> str:
 HEAD = """\
 # What pgengram can do
 
-Each capability, how to use it, and which of five other memory systems promise it. `pytest` fails unless a test shows
-each: search the tests for `shows(` and its number.
+Each capability, and how to use it. `pytest` fails unless a test shows it: search the tests for `shows(` and its number.
 """
 
 
 def _row(number: int, feature: Feature) -> str:
-    promised = f" ({', '.join(feature.promised_by)})" if feature.promised_by else ""
-    return f"{number}. **{feature.words}.** {feature.use}{promised}"
+    return f"{number}. **{feature.words}.** {feature.use}"
 
 
 if __name__ == "__main__":

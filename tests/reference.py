@@ -405,6 +405,7 @@ def library() -> Iterator[str]:
         "New",
         "Changed",
         "Filtered",
+        "Chosen",
         "Narrowed",
     )
     yield from names(getattr(given, name) for name in of)

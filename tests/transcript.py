@@ -29,8 +29,8 @@ AGED = """UPDATE memories SET created_at = created_at - {gap}, updated_at = upda
 INTRODUCTION = """\
 # Three sessions
 
-Every call and answer of an assistant in three sessions within a month. `→` is a call, `←` its answer. Made by
-`python tests/transcript.py` from a real server and client; only ids and dates are replaced, because they differ each time.
+Every call (`→`) and answer (`←`) of an assistant in three sessions within a month, from a real server and client; only ids and dates are
+replaced.
 """
 
 
@@ -84,7 +84,6 @@ SESSIONS = [
         [
             ("", "search_memories", {"q": "why every ten minutes?", "top_k": 2}),
             ("", "create_memory", {"id": "{demo}", "content": "The Tidewater demo is over.", "project": "tidewater"}),
-            ("", "search_memories", {"query": "demo", "project": "tidewater", "threshold": 95}),
             ("", "forget_memories", {"query": "everything about the demo"}),
             ("", "forget_memories", {"ids": ["{demo}"], "reason": "The demo is over."}),
         ],
