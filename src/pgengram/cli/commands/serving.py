@@ -249,11 +249,8 @@ async def ui(
     no_browser: Annotated[bool, typer.Option("--no-browser", help="Only print the link.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. If it runs already, you
-    get a new link.
-
-    Other machines can't reach it. Other users of this machine see nothing without a link; whoever opens the printed
-    link first is signed in. `Sign-ins` in its settings ends sign-ins.
+    """Opens in your browser, which stays signed in while the server runs, for 30 days at most. Other
+    machines can't reach it; whoever opens the printed link first is signed in.
 
     Example: `pgengram ui --no-browser --port 8823`
     """
@@ -288,8 +285,8 @@ def hook(
     recall: Annotated[bool, typer.Option("--recall", help="Recall memories, but don't keep the conversation.")] = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Reads an event as JSON from standard input and prints the answer for the assistant. The exit code is always 0, so
-    that the session continues; `hooks.log` in the data folder has the errors.
+    """Reads an event as JSON from standard input and prints the answer. The exit code is always 0; `hooks.log` in the data
+    folder has the errors.
 
     Example: `pgengram hook claude-code`
     """

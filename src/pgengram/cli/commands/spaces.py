@@ -120,7 +120,7 @@ async def add(
 @space.command()
 @command
 async def remove(name: Name, who: Who, as_owner: ByOwner = False, as_json: AsJson = False) -> None:
-    """Remove somebody from a space. They see nothing of it from their next call on; what they shared stays.
+    """Remove somebody from a space at once; what they shared stays.
 
     Example: `pgengram space remove Kitchen Ben`
     """
@@ -176,7 +176,7 @@ async def delete(
 @space.command()
 @command
 async def share(ids: Ids, name: InSpace, yes: Yes = False, as_json: AsJson = False) -> None:
-    """Copy memories of yours into a space, after showing the exact texts and who will see them.
+    """Copy memories of yours into a space, after you have seen the exact texts.
 
     Example: `pgengram space share 4f0c2a9b --space Kitchen`
     """
@@ -208,7 +208,7 @@ async def bind(
 ) -> int:
     """Keep a project's conversations in a space: everybody in it can read what you and your assistants say there.
 
-    Hooks also tell your assistant what the space knows. Nothing of other projects goes there.
+    Hooks also tell your assistant what the space knows.
 
     Example: `pgengram space bind . --space Kitchen`
     """
@@ -235,7 +235,7 @@ async def bind(
 async def unbind(
     project: Annotated[str, typer.Argument(help="The project; . for the one of this folder.")], as_json: AsJson = False
 ) -> None:
-    """Keep a project's conversations among your own memories again; what is in the space stays there.
+    """Keep a project's conversations among your own memories again.
 
     Example: `pgengram space unbind .`
     """

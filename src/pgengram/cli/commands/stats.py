@@ -107,14 +107,11 @@ async def stats(
     project: OfProject = None,
     tags: Annotated[int, typer.Option(help="How many tags to show, most used first.", min=0, max=500)] = 20,
     every: Annotated[
-        bool, typer.Option("--all", help="Show all counts with bars, and the newest and most read memories.")
+        bool, typer.Option("--all", help="Show all counts, histograms, and the newest and most read memories.")
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Shows a summary; --all adds histograms of importance, age and length.
-
-    Examples: `pgengram stats`, `pgengram stats --project ark --all --tags 50`
-    """
+    """Examples: `pgengram stats`, `pgengram stats --project ark --all --tags 50`"""
     async with opened_manager() as manager:
         found = (await Maintenance(manager).memory_stats(project=project, tags=tags)).model_dump(
             mode="json", exclude={"ok"}

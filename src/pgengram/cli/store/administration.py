@@ -41,7 +41,7 @@ async def distribute(
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Distribute the store by namespace over the coordinator's machines. Safe to run again.
+    """Distribute the store by namespace over the machines. Safe to run again.
 
     Example: `pgengram citus init --shards 64`
     """

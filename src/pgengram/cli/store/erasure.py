@@ -52,8 +52,7 @@ async def erase_namespace(
     yes: AskNot = False,
     as_json: AsJson = False,
 ) -> int:
-    """Shows what is in it, asks, erases it, and cleans the files as `scrub` does. The exit code is 1 if you don't
-    confirm.
+    """Shows what is in it, asks, erases it, and cleans the files as `scrub` does.
 
     Example: `pgengram erase-namespace ada`
     """
@@ -96,8 +95,7 @@ async def erase_source(
     confirm_token: Annotated[str, typer.Option(help="The token from the preview.")] = "",
     as_json: AsJson = False,
 ) -> int:
-    """Shows what would be erased and asks. Without a terminal, the preview prints a token that confirms it, once and
-    within a minute.
+    """Shows what would be erased and asks; without a terminal it prints a token that confirms it within a minute.
 
     Example: `pgengram erase-source https://example.org/rumours.html`
     """

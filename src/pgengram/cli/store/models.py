@@ -174,9 +174,8 @@ async def use(
 ) -> None:
     """Download a model, check its hashes, and move all memories to it.
 
-    Servers keep running. Run the same command again to continue after an interruption.
-
-    Models come from huggingface.co, or from HF_ENDPOINT. Set HF_TOKEN for models that need an account.
+    Servers keep running, and the same command continues an interrupted move. Models come from huggingface.co, or from
+    HF_ENDPOINT; HF_TOKEN opens those that need an account.
 
     Example: `pgengram model use intfloat/multilingual-e5-small --file onnx/model_O4.onnx`
     """

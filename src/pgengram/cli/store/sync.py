@@ -38,7 +38,7 @@ Token = Annotated[
 async def init(folder: Shared, name: Name = "", token: Token = "", as_json: AsJson = False) -> int:
     """Begin to exchange this memory, encrypted, and print the code that joins another machine.
 
-    Whoever has the code and the files can read everything; keep it like a password.
+    Whoever has the code and the files can read everything.
 
     Example: `pgengram sync init ~/Dropbox`
     """
@@ -115,7 +115,7 @@ async def status(as_json: AsJson = False) -> None:
 @sync.command("code")
 @command
 async def code(as_json: AsJson = False) -> None:
-    """Print the code that joins another machine; whoever has it and the folder can read everything.
+    """Print the code that joins another machine; keep it like a password.
 
     Example: `pgengram sync code`
     """
@@ -151,7 +151,7 @@ async def forget_device(
     device: Annotated[str, typer.Argument(help="Its id or name, as `pgengram sync status` shows them.")],
     as_json: AsJson = False,
 ) -> None:
-    """Wait no longer for a machine that will not come back. It keeps its copy: what you erase stays there.
+    """Wait no longer for a machine that will not come back. It keeps its copy.
 
     Example: `pgengram sync forget-device "old laptop"`
     """

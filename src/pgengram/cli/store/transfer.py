@@ -83,10 +83,7 @@ async def export_(
     mine: Annotated[bool, typer.Option("--mine", help="Of a shared space only what you stored.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Use it to move memories to another store. The file appears only once it is complete.
-
-    A note keeps its file from one export to the next. `pgengram import` reads back what you edited, and asks for the
-    passphrase of what is encrypted.
+    """`pgengram import` reads it back, also notes that you edited.
 
     Examples: `pgengram export memories.jsonl`, `pgengram export --format markdown notes`,
     `pgengram export --encrypt memories.age`, `pgengram export --for claude memories.txt`
@@ -191,9 +188,8 @@ async def import_(
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
     as_json: AsJson = False,
 ) -> int:
-    """Conversations become turns, everything else becomes memories. A memory you already have changes only if the file
-    has a newer state of it, or you edited its exported note. Secrets are left out. You can repeat an interrupted
-    import. The exit code is 1 if anything was not imported.
+    """Conversations become turns, everything else memories. Secrets are left out. You can repeat an import: it adds
+    nothing twice. The exit code is 1 if anything was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
     `pgengram export - | ssh ada@box pgengram import -`
