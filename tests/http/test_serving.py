@@ -601,6 +601,43 @@ async def test_an_answer_comes_in_the_form_that_the_client_takes(
     assert json.loads(told)["result"]
 
 
+@pytest.mark.parametrize(
+    ("headers", "arguments"),
+    [
+        ({"content-type": "Application/JSON;Charset=UTF-8"}, {}),
+        ({"content-type": 'application/json; charset="utf-8"', "content-encoding": "Identity"}, {}),
+        ({}, []),
+        ({}, ""),
+        ({}, '{"query": "tea"}'),
+    ],
+    ids=repr,
+)
+@ERAS
+def test_a_request_may_be_written_as_its_clients_language_writes_it(
+    web: HttpServer, headers: dict[str, str], arguments: Any, mode: str
+) -> None:
+    usual, body = modern("tools/call", name="search_memories", arguments=arguments)
+    if mode == "legacy":
+        usual = {"content-type": "application/json"}
+        del body["params"]["_meta"]
+    headers = {**usual, **headers, "authorization": f"Bearer {web.token()}"}
+
+    answer = httpx.post(web.url, headers=headers, content=json.dumps(body).encode(), timeout=PATIENCE_S)
+
+    assert answer.status_code == 200, answer.text
+    assert answer.json()["result"]["structuredContent"]["ok"]
+
+
+def test_arguments_that_are_no_object_are_refused_with_the_calls_id(web: HttpServer) -> None:
+    headers, body = modern("tools/call", name="search_memories", arguments=["tea"])
+
+    answer = httpx.post(
+        web.url, headers={**headers, "authorization": f"Bearer {web.token()}"}, json=body, timeout=PATIENCE_S
+    )
+
+    assert (answer.status_code, answer.json()["id"], answer.json()["error"]["code"]) == (400, body["id"], -32602)
+
+
 def test_a_page_that_may_call_is_told_so_by_its_browser(web: HttpServer) -> None:
     page = "https://app.example.org"
     with serving_http("--allowed-origin", page, **web.settings) as server:

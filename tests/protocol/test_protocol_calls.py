@@ -68,10 +68,25 @@ HINTS = ("readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint")
 
 @pytest.mark.shows(45)
 @pytest.mark.parametrize(
-    "params", [{"name": "wait"}, {"name": "wait", "arguments": None}, {"name": "wait", "arguments": {}}]
+    "params", [{"name": "wait"}, *({"name": "wait", "arguments": empty} for empty in (None, {}, [], "", " ", "{}"))]
 )
 def test_arguments_may_be_left_out(shared: Peer, params: dict[str, Any]) -> None:
     assert shared.ask("tools/call", params)["result"]["structuredContent"] == {"ok": True, "message": "waited"}
+
+
+def test_arguments_may_be_the_text_of_an_object(shared: Peer) -> None:
+    result = shared.call("keep", ' {"text": "x \\u00fc \\"y\\"", "weight": "0.25"} ')
+
+    assert result["structuredContent"] == {"ok": True, "text": 'x ü "y"', "weight": 0.25, "words": [], "detail": {}}
+
+
+@pytest.mark.parametrize("given", [["tea"], [{}], "tea", '{"text": "x', '{"weight": NaN}', "[1]", 5, True], ids=repr)
+def test_other_arguments_than_an_object_are_refused_with_what_to_send(shared: Peer, given: Any) -> None:
+    error = shared.ask("tools/call", {"name": "keep", "arguments": given})["error"]
+
+    assert error["code"] == -32602
+    assert "must be a JSON object" in error["message"]
+    assert "tea" not in error["message"]
 
 
 def test_null_means_left_out(shared: Peer) -> None:

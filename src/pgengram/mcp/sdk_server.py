@@ -98,13 +98,34 @@ def frame(line: Line) -> JSONRPCMessage:
     return message
 
 
+def read_arguments(message: JSONRPCMessage) -> bool:
+    """Read the arguments of a tool's call as the object that they mean, and return whether they were another: some
+    languages write an empty object as an empty list or text, and some clients send the object as JSON text.
+
+    Raises:
+        Refused: they are no object.
+    """
+    if not isinstance(message, JSONRPCRequest) or message.method != "tools/call" or not message.params:
+        return False
+    given = message.params.get("arguments")
+    if given is None or isinstance(given, dict):
+        return False
+    if isinstance(given, str):
+        with contextlib.suppress(ValueError):
+            given = from_json(given.strip() or "{}", allow_inf_nan=False)
+    if given != [] and not isinstance(given, dict):
+        raise _line_error(message.id, INVALID_PARAMS, 'The arguments of a tool must be a JSON object: {"name": …}.')
+    message.params["arguments"] = given or {}
+    return True
+
+
 def _invalid_message(line: bytes) -> Refused:
     try:
         value = from_json(line)
     except ValueError as error:  # its text names the fault and its place, not what stands there
         return _line_error(recovered_id(line), PARSE_ERROR, f"Not valid JSON in UTF-8: {error}.")
     if isinstance(value, list):
-        return _line_error(None, INVALID_REQUEST, "MCP has no batches: send one message per line.")
+        return _line_error(None, INVALID_REQUEST, "MCP has no batches: send each message by itself.")
     id_ = value.get("id") if isinstance(value, dict) else None
     usable = isinstance(id_, int | str) and not isinstance(id_, bool)
     return _line_error(
@@ -152,6 +173,7 @@ class Incoming(_Stream):
         while (line := await self._conversation.line()) is not None:
             try:
                 message = frame(line)
+                read_arguments(message)
             except Refused as refused:
                 await self._conversation.send(refused.answer)
                 continue

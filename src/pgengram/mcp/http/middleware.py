@@ -43,7 +43,7 @@ from pgengram.mcp.http.requests import (
 )
 from pgengram.mcp.http.sign_in_door import SignInDoor
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
-from pgengram.mcp.sdk_server import Refused, frame
+from pgengram.mcp.sdk_server import Refused, frame, read_arguments
 from pgengram.runtime.logs import trace
 from pgengram.settings import spaces_named
 from pgengram.sign_in.consents import READ, WRITE
@@ -188,7 +188,7 @@ class AuthMiddleware:
         self._check_type(request)
         scope[FORM_KEY] = accepted_form(request.all(b"accept"))
         body = await whole_body(request, receive, MAX_BODY, self._rules.patience_s)
-        scope[ID_KEY] = self._check_message(request, grant, body)
+        scope[ID_KEY], body = self._check_message(request, grant, body)
         await self._charge(grant.key, len(body) // rates.WORK_BYTES)
         scope[GRANT_KEY] = grant
         await self._inner(scope, replayed(body, receive), send)
@@ -374,20 +374,22 @@ class AuthMiddleware:
         kind = (request.one(b"content-type") or "").partition(";")[0].strip().lower()
         if kind != "application/json":
             raise HTTPRejection(415, "The body must be application/json.", close=True)
-        if (request.one(b"content-encoding") or "identity") != "identity":
+        if (request.one(b"content-encoding") or "identity").lower() != "identity":
             raise HTTPRejection(415, "The body must not be compressed.", close=True)
 
-    def _check_message(self, request: Request, grant: Grant, body: bytes) -> int | str | None:
-        """Return the id of the call in a body; None if it holds no call."""
+    def _check_message(self, request: Request, grant: Grant, body: bytes) -> tuple[int | str | None, bytes]:
+        """Return the id of the call in a body, None if it holds no call, and the body as it is meant."""
         try:
             message = frame(body)
+            if read_arguments(message):
+                body = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
         except Refused as refused:
             error = json.loads(refused.answer)
             rejection = HTTPRejection(400, error["error"]["message"], code=error["error"]["code"])
             rejection.id = error["id"]
             raise rejection from None
         if not isinstance(message, JSONRPCRequest):
-            return None
+            return None, body
         declared = declared_version(message)
         if declared is not None and declared != request.one(VERSION_HEADER):
             rejection = HTTPRejection(
@@ -397,7 +399,7 @@ class AuthMiddleware:
             raise rejection
         if not grant.writes and message.method == "tools/call":
             self._check_scope(message)
-        return message.id
+        return message.id, body
 
     def _check_scope(self, message: JSONRPCRequest) -> None:
         name = (message.params or {}).get("name")

@@ -1,7 +1,7 @@
 """The SDK's transport in the two forms that an answer can have, and what calls are told that the server's end cuts.
 
 The SDK insists that a client takes both forms, JSON and an event stream. Many programs name one of them or none, so the
-request decides which of two transports answers, and each sees the header it wants.
+request decides which of two transports answers, and each sees the headers it wants.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ class Transport:
         """Answer a request that the middleware has let through."""
         form = scope[FORM_KEY]
         manager = self._single if form is Form.JSON else self._streaming
-        MutableHeaders(scope=scope)["accept"] = JSON if form is Form.JSON else Form.BOTH
+        MutableHeaders(scope=scope).update({"accept": JSON if form is Form.JSON else Form.BOTH, "content-type": JSON})
         answer = _Answer(send, scope[ID_KEY], events=form is Form.EVENTS)
         call = asyncio.create_task(manager.handle_request(scope, receive, answer.send), name="a call over HTTP")
         overdue = asyncio.create_task(self._overdue.wait(), name="waiting for the end")
