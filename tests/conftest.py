@@ -47,8 +47,8 @@ MOST_WORKERS = 6  # each has a PostgreSQL of its own
 IN_MEMORY = Path("/dev/shm")  # where Linux has a file system without a disk
 ROOM = 4 << 30  # bytes to be free in it
 # Folders whose tests mostly wait for processes and disks, and those that compute; in each the longest files first, the shortest last.
-WAITING = ("faults", "postgres", "scale", "journeys", "protocol", "http", "hooks")
-COMPUTING = ("ui", "tools", "store", "embedders", "maintenance", "search", "hostile", "transfer", "compat")
+WAITING = ("sync", "sign_in", "faults", "postgres", "scale", "journeys", "protocol", "http", "hooks")
+COMPUTING = ("ui", "spaces", "tools", "store", "embedders", "maintenance", "search", "hostile", "transfer", "compat")
 
 gc.disable()  # until all tests are collected: of all that is imported and made until then, nothing goes away
 
