@@ -9,6 +9,7 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
+from pgengram.fields import TYPES
 from pgengram.ids import uuid7
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema.visibility import VISIBLE
@@ -151,8 +152,7 @@ SELECT s.cluster_id AS id, count(*) AS total_memories, avg(a.importance) AS aver
   avg(s.strength) AS average_strength, max(a.last_accessed_at) AS last_accessed_at,
   count(*) FILTER (WHERE m.created_at > now() - interval '7 days') AS recent_memories,
   count(*) FILTER (WHERE s.automatic) AS automatic_members,
-  count(*) FILTER (WHERE m.type = 'episodic') AS episodic, count(*) FILTER (WHERE m.type = 'semantic') AS semantic,
-  count(*) FILTER (WHERE m.type = 'procedural') AS procedural, count(*) FILTER (WHERE m.type = 'strategic') AS strategic
+  {", ".join(f"count(*) FILTER (WHERE m.type = '{type_}') AS {type_}" for type_ in TYPES)}
 FROM memory_cluster_members s
 {OF_MEMBER}
 CROSS JOIN LATERAL (SELECT a.importance, a.last_accessed_at FROM memory_activation a

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from pgengram.errors import Conflict
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.reading.transferring import TABLES, Table
+from pgengram.store.reading.transferring import DETAIL_TABLES, TABLES, Table
 
 MEMORY: Final = "memory"
 # What a machine knows of a conversation for itself: where its client's own file is and how far that was read, and words
@@ -175,7 +175,7 @@ BEGIN
 END
 $$
 """
-PARTS: Final = ("memory_tags", "episodic_memories", "semantic_memories", "procedural_memories", "strategic_memories")
+PARTS: Final = ("memory_tags", *DETAIL_TABLES)
 SILENT: Final = "WHEN (current_setting('pgengram.syncing', true) IS DISTINCT FROM 'on')"
 HAS_TRIGGERS: Final = """
 SELECT count(*) AS triggers FROM pg_trigger t JOIN pg_class c ON c.oid = t.tgrelid
