@@ -34,7 +34,7 @@ SHARPNESS = 12.0  # of the softmax; it decides how large the weights are
 BEGIN = {"meaning": 0.6, "words": 0.35}
 LIMIT = 10
 MODES = ("auto", "text", "semantic")
-SUCCESSION = ("cosine", "crowding", "same_kind", "change", "count", "repeated")
+SUCCESSION = ("cosine", "crowding", "same_kind", "change", "number", "repeated")
 OWN = "own corpus"  # whose questions without an answer also stand against those of sets that have none
 Floats = NDArray[np.float64]
 

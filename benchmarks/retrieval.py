@@ -1,6 +1,6 @@
 """Whether the right memories are found: the product beside plain baselines, on every data set at hand.
 
-    python benchmarks/retrieval.py [FILE or FOLDER ...] [--questions N] [--only WORD ...] [--fit] [--json PATH]
+    python benchmarks/retrieval.py [FILE or FOLDER ...] [--questions N] [--only WORD ...] [--fit all|hints] [--json PATH]
 
 The own corpus, the probe in eight languages and words as people type them are always asked; corpus.py names the others that are understood. Each world (a
 conversation, a chat, some weeks) has a namespace of its own and is stored through the manager as a client's calls would
@@ -429,18 +429,16 @@ async def run(arguments: argparse.Namespace, settings: Settings, progress: Progr
         foreign = same[(same.index(world) + 1) % len(same)] if len(same) > 1 else after
         other = foreign if foreign is not world and "asked in" not in world.name else None
         if arguments.fit:
-            seen += await capture(filled, other, arguments.questions)
+            seen += await capture(filled, other, arguments.questions) if arguments.fit == "all" else []
             continue
         answers += await ask(filled, other, arguments.questions, baselines=not arguments.product_only)
     if arguments.fit:
-        seen = fitting.kept(seen, RESULTS / "seen.pickle")
         pairs = [pair for one in stored.values() if one.world.replaces for pair in one.replacing()]
-        fit(
-            seen,
-            pairs,
-            str(host.models.key and host.models.configured and host.models.configured.name),
-            Console(width=WIDTH),
-        )
+        embedder = str(host.models.key and host.models.configured and host.models.configured.name)
+        if arguments.fit == "hints":
+            fitting.keep(fitted_hints(pairs), embedder)
+        else:
+            fit(fitting.kept(seen, RESULTS / "seen.pickle"), pairs, embedder, Console(width=WIDTH))
     figures = measured(answers, [*stored.values()])
     await host.close()
     figures["seconds"] = (datetime.now(UTC) - began).total_seconds()
@@ -477,11 +475,17 @@ def fit(seen: Sequence[fitting.Seen], pairs: Sequence[tuple[Floats, bool]], embe
             found["speaker"] = evidence_of["speaker"]
         screen.print(table(f"is there an answer? data set left out, mode {mode}", fitting.evidence_table(its)))
     found["sharpness"]["auto"] = fitting.SHARPNESS
-    if any(replaces for _, replaces in pairs):
-        told, replaces = zip(*pairs, strict=True)
-        found["succession"] = fitting.fitted_succession(np.array(told), np.array(replaces, dtype=float))
+    found |= fitted_hints(pairs)
     screen.print(found)
     fitting.keep(found, embedder)
+
+
+def fitted_hints(pairs: Sequence[tuple[Floats, bool]]) -> dict[str, Any]:
+    """Return the weights of the rule for what holds; nothing where no new memory replaces another."""
+    if not any(replaces for _, replaces in pairs):
+        return {}
+    told, replaces = zip(*pairs, strict=True)
+    return {"succession": fitting.fitted_succession(np.array(told), np.array(replaces, dtype=float))}
 
 
 def show_misses(answers: Iterable[Answered]) -> None:
@@ -498,7 +502,9 @@ async def main() -> int:
     parser.add_argument("--questions", type=int, default=0, help="of each group and world; 0 asks all")
     parser.add_argument("--only", nargs="*", default=[], help="data sets whose name holds one of these words")
     parser.add_argument("--product-only", action="store_true", help="leave the baselines out")
-    parser.add_argument("--fit", action="store_true", help="fit the weights of the ranking instead")
+    parser.add_argument(
+        "--fit", choices=("all", "hints"), help="fit all weights instead, or only those of what a new memory replaces"
+    )
     parser.add_argument("--misses", action="store_true", help="name each question whose answer isn't first")
     parser.add_argument("--json", type=Path, help="write the figures here")
     arguments = parser.parse_args()

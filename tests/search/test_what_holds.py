@@ -186,6 +186,29 @@ def test_another_number_of_the_same_thing_is_evidence_that_it_changed(newer: str
 
 
 @pytest.mark.parametrize(
+    ("older", "newer", "otherwise"),
+    [
+        ("Hypothesis H3 has confidence 0.55.", "Priya raises H3 to confidence 0.7.", True),
+        ("Der Port ist 5432.", "Der Port ist 5433.", True),
+        ("La mensualité : 40 €", "La mensualité est de 45 €.", True),
+        ("The build takes 11 minutes.", "The build now takes 5 min 40 s.", True),
+        ("The port is 5432.", "The port is 5432 again.", False),
+        ("Gauges in 7 towns.", "Gauges and 9 rivers.", False),
+        ("Levels from 38 wells.", "Rain from 40 towns fell.", False),
+        ("Deadline: 5 March", "Deadline: 12 March", False),
+        ("Build 4711-a failed.", "Build 4712-a failed.", False),
+    ],
+    ids=["number behind", "is", "with a colon", "verb", "same", "of something else", "function word", "day", "code"],
+)
+def test_another_number_behind_the_same_word_is_evidence_that_it_changed(
+    older: str, newer: str, otherwise: bool
+) -> None:
+    statement = Statement(older, "semantic", "fact", None, (None, None, None), is_turn=False, told_at=None)
+
+    assert signals_of(replace(statement, content=newer), statement, 0.5, 0.4)["number"] == otherwise
+
+
+@pytest.mark.parametrize(
     ("first", "second"),
     [
         ("on 2 November 2026 at 19:30", "on 2 November 2026 at 19:30"),
@@ -201,7 +224,7 @@ def test_days_and_years_are_no_evidence_that_one_replaces_the_other(first: str, 
 
     signals = signals_of(replace(older, content=f"Otto, {second}."), older, 0.5, 0.4)
 
-    assert (signals["repeated"], signals["count"]) == (0, False)
+    assert (signals["repeated"], signals["number"]) == (0, False)
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ from pgengram.text.derived import TURN
 from pgengram.text.lexical.language import language_of, persons
 from pgengram.text.lexical.vocabulary import announces_change, time_words
 from pgengram.text.lexical.words import FIRST_LETTERS, beginning
-from pgengram.text.similarity.differences import counts_otherwise, tokens, without_dates
+from pgengram.text.similarity.differences import other_numbers, tokens, without_dates
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
@@ -124,14 +124,14 @@ def signals_of(newer: Statement, older: Statement, cosine: float, crowded: float
         "crowding": crowded,
         "same_kind": newer.kind == older.kind,
         "change": announces_change(newer.content),
-        "count": counts_otherwise(newer.content, older.content),
+        "number": other_numbers(newer.content, older.content),
         "repeated": repeated,
     }
 
 
 def at_most(cosine: float, crowded: float) -> float:
     """Return the most that `succeeds` may be, whatever two memories say."""
-    told = dict.fromkeys(("same_kind", "change", "count", "repeated"), 1.0)
+    told = dict.fromkeys(("same_kind", "change", "number", "repeated"), 1.0)
     return _probability({"cosine": cosine, "crowding": crowded, **told})
 
 

@@ -6,7 +6,7 @@ import difflib
 import json
 import re
 import unicodedata
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
@@ -291,7 +291,34 @@ def _subject_words(text: str) -> set[str]:
 _COUNTED: Final = re.compile(r"(?<![\w.,:/$€£-])(\d{1,7})\s+([^\W\d_]{4,})(?:\s+([^\W\d_]{4,}))?")
 
 
-def counts_otherwise(one: str, other: str) -> bool:
+# A word and the number that it has; no part of a date, a time or a code. Behind short words ("is", "est de") no number of
+# something else: "gauges in 7 towns".
+_NUMBER_ALONE: Final = r"[€$£]?(\d+(?:[.,]\d+)?)(?![\w:/-])"
+_VALUED: Final = re.compile(
+    rf"([^\W\d_]{{4,}})(?:[\s:=]+{_NUMBER_ALONE}|(?:\s+[^\W\d_]{{1,3}}){{1,2}}\s+{_NUMBER_ALONE}(?!\s+[^\W\d_]{{4}}))"
+)
+
+
+def other_numbers(one: str, other: str) -> bool:
+    """Whether two texts have other numbers of the same thing: of what they count, or what "confidence 0.55" says."""
+    first, second = _values(one), _values(other)
+    return _counts_otherwise(one, other) or any(
+        first[thing].isdisjoint(second[thing]) for thing in first.keys() & second.keys()
+    )
+
+
+@lru_cache(maxsize=256)
+def _values(text: str) -> dict[str, set[str]]:
+    """Return the numbers that stand after each word: of "the port is 5433" those of port."""
+    found: dict[str, set[str]] = defaultdict(set)
+    empty = date_words() | function_words(ENGLISH) | function_words(language_of(text).code)
+    for thing, *number in _VALUED.findall(unicodedata.normalize("NFKC", without_dates(text)).casefold()):
+        if thing not in empty:
+            found[beginning(thing)].add("".join(number))
+    return dict(found)
+
+
+def _counts_otherwise(one: str, other: str) -> bool:
     """Whether both texts count the same things, and none of their numbers of one agree.
 
     Where half of what either counts is something else, as in two recipes that both take minutes, it tells nothing.
