@@ -4,7 +4,7 @@
     python benchmarks/builds.py OTHER [--memories N] [--searches N] [--rounds N] [--chat]
 
 Each build stores the same memories with the same vectors in a PostgreSQL of its own, and is asked the same questions with
-their vectors, so that no model runs. Each round asks both. What counts is the processor time of the process that searches
+their vectors, so that no model runs, once the words are compacted. Each round asks both. What counts is the processor time of the process that searches
 and of its PostgreSQL, by search; the clock says little on a machine with other work.
 """
 
@@ -24,6 +24,8 @@ from synthetic import Synthetic
 
 HERE = Path(__file__).resolve()
 BATCH = 100
+COMPACT_AT = 256  # memories that may wait to be compacted
+PATIENCE_S = 120
 SESSION = 40  # turns of a conversation
 SPEAKERS = ("Ann", "Ben")
 TICKS = os.sysconf("SC_CLK_TCK")
@@ -42,6 +44,23 @@ def postgres_s(postmaster: int) -> float:
     """Return the processor seconds of a PostgreSQL with its children, also those that have ended."""
     live = [of for folder in Path("/proc").glob("[0-9]*") if (of := fields(folder.name)) and int(of[1]) == postmaster]
     return sum(sum(map(int, of[11:13])) for of in live) / TICKS + sum(map(int, fields(postmaster)[11:15])) / TICKS
+
+
+async def compacted(url: str) -> None:
+    """Wait until the words of all memories are in posting lists, as in a store that nobody has just filled."""
+    import psycopg
+
+    until = time.monotonic() + PATIENCE_S
+    while time.monotonic() < until:
+        with psycopg.connect(url) as login:
+            [waiting] = login.execute("SELECT count(*) FROM memory_words WHERE segment IS NULL").fetchone() or (0,)
+            [busy] = login.execute(
+                "SELECT count(*) FROM pg_stat_activity WHERE query LIKE 'VACUUM%' AND state = 'active'"
+            ).fetchone() or (0,)
+        if waiting < COMPACT_AT and not busy:
+            return
+        await asyncio.sleep(1)
+    raise RuntimeError("The words were not compacted.")
 
 
 async def work(memories: int, searches: int, *, chat: bool) -> None:
@@ -72,6 +91,7 @@ async def work(memories: int, searches: int, *, chat: bool) -> None:
         asked = [Question(query=source.question(WORDS), embedding=vector.tolist(), limit=10) for vector in vectors]
         for question in asked[:10]:
             await manager.search_memories(question)
+        await compacted(server.url)
         print("ready", flush=True)
         while await asyncio.to_thread(sys.stdin.readline):
             own, others = time.process_time(), postgres_s(postmaster)
