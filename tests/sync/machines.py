@@ -32,6 +32,7 @@ from pgengram.sync.exchange import Exchange
 from pgengram.sync.folder import NAME
 from pgengram.sync.intake import Outcome
 from pgengram.sync.keys import Key
+from pgengram.sync.memories import ON
 from pgengram.transfer import export_to
 
 DAY_US = 24 * 3600 * 1_000_000
@@ -168,8 +169,11 @@ class Machine:
         return {one["id"]: one["content"] for one in await self.lines() if one["record"] == "memory"}
 
     async def states(self) -> list[str]:
-        """Return all that the machines must agree on; each numbers versions and names who acted for itself."""
-        return sorted(json.dumps(agreed, sort_keys=True) for line in await self.lines() if (agreed := _agreed(line)))
+        """Return all that the machines must agree on; each numbers versions for itself, and says of what was done
+        elsewhere on which machine that was.
+        """
+        found = (_agreed(line, self.name) for line in await self.lines())
+        return sorted(json.dumps(agreed, sort_keys=True) for agreed in found if agreed)
 
     def where(self, text: str) -> list[str]:
         """Return the tables in which a text stands anywhere."""
@@ -181,14 +185,17 @@ class Machine:
         ]
 
 
-def _agreed(line: dict[str, Any]) -> dict[str, Any] | None:
+def _agreed(line: dict[str, Any], here: str) -> dict[str, Any] | None:
     if line["record"] == "history":  # of what was erased: each machine notes when it heard of it
         return None
     for name in ("version", "read_to"):
         line.pop(name, None)
     if line["record"] == "memory":
+        for row in line["history"]:
+            actor = str(row["actor"] or "somebody")
+            row["actor"] = actor if ON in actor else f"{actor}{ON}{here}"
         line["history"] = sorted(
-            json.dumps([row[name] for name in ("operation", "at", "changes")], sort_keys=True)
+            json.dumps([row[name] for name in ("operation", "at", "changes", "actor")], sort_keys=True)
             for row in line["history"]
         )
         for name in ("idempotency_key", "speaker_key", "turn_features"):

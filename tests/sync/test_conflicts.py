@@ -3,12 +3,18 @@
 from __future__ import annotations
 
 import shutil
+from pathlib import Path
 from typing import Any
 
 import pytest
 from machines import Machine, all_have_all, carry, differences
 
+from helpers import Database
+from pgengram.runtime.context import ACTOR
+from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
+from pgengram.sync.keys import Key
+from pgengram.sync.memories import ON
 
 Both = tuple[Machine, Machine]
 
@@ -152,8 +158,27 @@ async def test_history_tells_on_which_machine_something_was_done(both: Both) -> 
     assert (
         [operation for operation, _ in here] == [operation for operation, _ in there] == ["create", "update", "update"]
     )
-    assert [str(actor).endswith("on laptop") for _, actor in there] == [True, True, False]
-    assert [str(actor).endswith("on desktop") for _, actor in here] == [False, False, True]
+    assert [str(actor).endswith(f"{ON}laptop") for _, actor in there] == [True, True, False]
+    assert [str(actor).endswith(f"{ON}desktop") for _, actor in here] == [False, False, True]
+
+
+async def test_who_did_something_stays_named_though_another_machine_erases_what_it_led_to(
+    database: Database, both: Both, tmp_path: Path
+) -> None:
+    laptop, desktop = both
+    ACTOR.set("Claude on Mac")
+    id_, other = [await laptop.adds(f"Room {name} has a window.") for name in ("one", "two")]
+    await laptop.links(id_, other)
+    await all_have_all(both)
+    await desktop.erases(other)  # which takes its text out of the history of the first
+    third = Machine(database, tmp_path / "third", "third")
+    await desktop.syncs()
+    carry([desktop, third])
+    await third.begins(Key((await laptop.exchange_settings()).secret))
+    await third.syncs()
+    for one, end in ((laptop, ""), (desktop, f"{ON}laptop"), (third, f"{ON}laptop")):
+        assert {row["actor"] for row in (await read(one, id_))["history"]} == {f"Claude on Mac{end}"}
+    await third.memories.close()
 
 
 async def test_a_link_whose_other_end_comes_later_waits_for_it(both: Both) -> None:
@@ -184,4 +209,16 @@ async def test_a_link_that_one_machine_changed_while_the_other_removed_it_is_the
     for one in both:
         [link] = [line for line in await one.lines() if line["record"] == "relationship"]
         assert link["strength"] == pytest.approx(0.9)
+    assert differences(await laptop.states(), await desktop.states()) == []
+
+
+async def test_two_things_done_at_once_stay_two_though_all_that_told_them_apart_is_erased(both: Both) -> None:
+    laptop, desktop = both
+    id_, *others = [await laptop.adds(f"Room {name} has a window.") for name in ("one", "two", "three")]
+    await all_have_all(both)
+    await Graph(laptop.memories).link_memories(id_, others, "near")
+    for other in others:
+        await laptop.erases(other)
+    await all_have_all(both)
+    assert [row["changes"] for row in (await read(desktop, id_))["history"]][1:] == [{"relationship": []}] * 2
     assert differences(await laptop.states(), await desktop.states()) == []

@@ -14,11 +14,13 @@ from replays import draw_ids_from, wait_on_the_spot
 
 from helpers import Database
 from pgengram.errors import PgengramError
+from pgengram.runtime.context import ACTOR
 from pgengram.service.conversations import Conversations
 from pgengram.store.sync import state
 
 TEXTS = [f"The {thing} is in the {room}." for thing in ("lamp", "kettle", "ladder") for room in ("cellar", "attic")]
 OFF = (0, 365 * DAY_US, -365 * DAY_US)  # one clock a year ahead, one a year back, until somebody sets them
+ASSISTANTS = ("claude-code", "codex", "")  # the last says no name
 KINDS = {"add": 5, "edit": 5, "tag": 3, "forget": 2, "restore": 1, "erase": 1, "link": 4, "talk": 5, "find": 1}
 
 
@@ -35,10 +37,12 @@ class Ledger:
     said: set[str] = field(default_factory=set)
     unsaid: set[str] = field(default_factory=set)
     number: count[int] = field(default_factory=count)
+    done: count[int] = field(default_factory=count)
 
 
 async def act(one: Machine, chance: random.Random, ledger: Ledger) -> None:
-    """Do one random thing on a machine."""
+    """Do one random thing on a machine, as one of a person's assistants."""
+    ACTOR.set(ASSISTANTS[next(ledger.done) % 3])
     [kind] = chance.choices(list(KINDS), list(KINDS.values()))
     if kind == "talk":
         await talk(one, chance, ledger)
@@ -126,7 +130,7 @@ async def test_machines_that_did_anything_in_any_order_end_with_the_same_memorie
     file is carried to each other machine with a chance of a half; of those one in five is only half there, and two in five
     have a second copy beside them. After one in twenty the machine exchanges, and of these exchanges three in ten are killed
     at one of its first thirty steps: before a transaction or before that is committed. At the end the clocks are set, and all exchange until
-    nothing is new. Then all have the same rows; each memory that was stored and not erased, with as many edits in its
+    nothing is new. Then all have the same rows, done by the same assistants on the same machines; each memory that was stored and not erased, with as many edits in its
     history as were made; each turn that was said and not erased; and nothing that was erased.
     """
     monkeypatch.setattr(state, "USES_EVERY_S", 0)

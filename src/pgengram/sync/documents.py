@@ -202,7 +202,7 @@ class Changed:
 
     @property
     def _versions(self) -> dict[str, int]:
-        return {memories.history_name(row): row["version"] for row in self.before["history"]} if self.before else {}
+        return {name: row["version"] for name, row in memories.history_of(self.before).items()} if self.before else {}
 
 
 def _arrival(id_: str, shown: Mapping[str, Any], version: int) -> Arrival:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
@@ -16,6 +17,8 @@ OWN: Final = frozenset({"id", "record", "version", "idempotency_key", "speaker_k
 PARTS: Final = frozenset({"tags", "detail", "activation", "history"})
 DETAIL, TAG, HISTORY = "detail.", "tag:", ONCE + "history:"
 COUNTED: Final = ("success_count", "total_attempts")  # of a procedure
+# Before the name of a machine. The no-break space tells who was named here from a client that is called "Claude on Mac".
+ON: Final = " on\N{NO-BREAK SPACE}"
 NEVER: Final = -1e9  # a logarithm of nothing, as JSON has no infinity
 
 
@@ -25,12 +28,22 @@ def fields_of(record: Mapping[str, Any]) -> dict[str, Any]:
     fields |= {DETAIL + name: value for name, value in record["detail"].items() if name not in COUNTED}
     fields |= {name: record["activation"][name] for name in ("importance", "started_at")}
     fields |= {TAG + tag: position for position, tag in enumerate(record["tags"])}
-    return fields | {history_name(row): _event(row) for row in record["history"]}
+    return fields | {name: _event(row) for name, row in history_of(record).items()}
 
 
-def history_name(row: Mapping[str, Any]) -> str:
-    """Return the name of an entry of a history: the same on each machine, whatever its number there."""
-    return HISTORY + digest_of([row.get(name) for name in ("operation", "at", "session_id", "changes")])
+def history_of(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """Return the entries of a history by names that are the same on each machine, whatever an entry's number there.
+
+    Entries of one moment become the same when what they told apart is erased; then the second has a name of its own.
+    """
+    times: Counter[str] = Counter()
+    found = {}
+    for row in record["history"]:
+        told = [row.get(name) for name in ("operation", "at", "session_id", "changes")]
+        digest = digest_of(told)
+        times[digest] += 1
+        found[HISTORY + (digest if times[digest] == 1 else digest_of([*told, times[digest]]))] = row
+    return found
 
 
 def _event(row: Mapping[str, Any]) -> dict[str, Any]:
@@ -82,7 +95,9 @@ def told_by(document: Document, device: str, writers: Collection[str]) -> Docume
 
 
 def _on(entry: Entry, device: str) -> Entry:
-    return replace(entry, value={**entry.value, "actor": f"{entry.value.get('actor') or 'somebody'} on {device}"})
+    """Return an entry of a history with the machine on which it was done: another's one, if only its text went here."""
+    actor = entry.value.get("actor") or "somebody"
+    return entry if ON in actor else replace(entry, value={**entry.value, "actor": f"{actor}{ON}{device}"})
 
 
 # -- counts ------------------------------------------------------------------------------------------------------------
