@@ -3,8 +3,12 @@
 # ruff: noqa: F811 - fixtures of another module are arguments here
 from __future__ import annotations
 
+import asyncio
 import re
+from contextlib import suppress
 from datetime import UTC, datetime, timedelta
+from typing import Any
+from urllib.parse import unquote_plus
 
 import pytest
 from test_in_a_browser import (  # noqa: F401 - fixtures
@@ -184,9 +188,46 @@ async def test_what_a_finger_needs_is_large_enough_and_four_places_are_in_reach(
         await page.context.close()
     page = await browser.open("/", "phone")
     await page.locator(".rail").get_by_role("link", name="More").click()
+    await page.get_by_role("region", name="Settings").get_by_role("link", name="Import").wait_for()
     await page.get_by_role("link", name="Trash").click()
-    await page.locator("h1", has_text="Trash").wait_for()
+    await page.wait_for_url("**/trash")
     await page.context.close()
+
+
+async def test_a_finger_opens_a_card_wherever_it_touches_it_but_its_box(browser: Browser) -> None:
+    page = await browser.open("/?tags=archive", "phone")
+    card = page.locator(".hit", has=page.locator(".tag")).first
+    await card.locator(".pick").tap()
+    await page.locator("#selected", has_text="1 selected").wait_for()
+    tag = await card.locator(".tag").first.bounding_box()
+    await page.touchscreen.tap(tag["x"] + tag["width"] / 2, tag["y"] + tag["height"] / 2)
+    await page.wait_for_url(re.compile("/memory/"))
+    await page.context.close()
+
+
+async def test_typing_on_gives_up_the_search_before_it_without_an_error(browser: Browser) -> None:
+    page = await browser.open("/")
+    asked: list[str] = []
+
+    async def hold(route: Any) -> None:
+        asked.append(route.request.url)
+        await asyncio.sleep(0.6)
+        with suppress(playwright.Error):  # what was given up
+            await route.continue_()
+
+    await page.route("**/?q=*", hold)
+    ended: list[str] = []
+    page.on("requestfailed", lambda request: ended.append(request.url))
+    for text in ("har", "harbour", "harbour gate"):
+        await page.fill("#q", text)
+        await until(lambda text=text: _was_asked(asked, text))
+    await page.locator("#hits > .hit mark", has_text="gate").first.wait_for()
+    assert len(ended) == 2
+    await page.context.close()
+
+
+async def _was_asked(asked: list[str], text: str) -> bool:
+    return any(unquote_plus(url).endswith(f"?q={text}") for url in asked)
 
 
 async def test_a_backup_is_made_by_a_button_and_the_page_says_when(browser: Browser) -> None:

@@ -39,8 +39,10 @@ from pgengram.ui.pages.markup import excerpt, markdown
 from pgengram.ui.serving import Pages
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.map_view import region_names
-from pgengram.ui.view_data.view_service import PAGE, Results, ViewService
+from pgengram.ui.view_data.view_service import PAGE, SEARCH_PATIENCE_S, Results, ViewService
 from pgengram.views import Found
+
+TYPED = {"hx-request": "true", "hx-target": "hits"}  # headers of a request while somebody types
 
 STATIC = Path(drawing.__file__).parents[1] / "static"
 
@@ -240,30 +242,65 @@ async def test_while_somebody_types_only_the_hits_are_sent(ui: Ui) -> None:
     assert "Mara moved billing to Stripe." in shown(part)
 
 
-async def test_hits_stay_while_a_slow_search_is_under_way(
+async def test_a_page_does_not_wait_for_a_slow_search_and_its_list_does(
     manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     await manager.create_memory(NewMemory(content="The old gate has 14 locks."))
     look, done = ViewService(manager, tmp_path), asyncio.Event()
-    results = look.results
+    results, searches = look.results, 0
 
     async def slow(asked: Mapping[str, str]) -> Results:
+        nonlocal searches
+        searches += 1
         await done.wait()
         return await results(asked)
 
     monkeypatch.setattr(look, "results", slow)
     async with inside(look) as client:
-        part = {"hx-request": "true", "hx-target": "hits"}
-        waiting = await client.get("/", params={"q": "gate"}, headers=part)
-        assert waiting.headers["hx-retarget"] == "#looking"
-        assert 'hx-target="#hits"' in waiting.text
+        page = await client.get("/", params={"q": "gate"})
+        assert 'hx-trigger="load" hx-target="#hits"' in page.text
+        part = asyncio.create_task(client.get("/", params={"q": "gate"}, headers=TYPED))
+        await asyncio.sleep(2 * SEARCH_PATIENCE_S)
+        assert not part.done()
         done.set()
-        async with asyncio.timeout(PATIENCE_S):
-            while "hx-retarget" in (found := await client.get("/", params={"q": "gate"}, headers=part)).headers:
-                pass
+        found = await part
 
     assert shown(found.text) == ["The old gate has 14 locks."]
     assert '<div id="looking" hx-swap-oob="true"></div>' in found.text
+    assert searches == 1
+
+
+async def test_a_search_ends_when_more_is_typed_unless_another_window_waits_for_it(ui: Ui) -> None:
+    """Shown by what PostgreSQL is still doing."""
+    host, port = ui.client.base_url.host, ui.client.base_url.port
+    cookies = "; ".join(f"{one.name}={one.value}" for one in ui.client.cookies.jar)
+    with psycopg.connect(ui.db.url, autocommit=True) as login:
+        login.execute("BEGIN")
+        login.execute("LOCK TABLE memory_words IN ACCESS EXCLUSIVE MODE")  # no search gets past this
+        windows = [await asyncio.open_connection(host, port) for _ in range(3)]
+        for number, (_, writer) in enumerate(windows):
+            asked = "shared" if number else "alone"
+            writer.write(
+                f"GET /?q={asked} HTTP/1.1\r\nHost: {host}:{port}\r\nhx-target: hits\r\nCookie: {cookies}\r\n\r\n".encode()
+            )
+            await writer.drain()
+        await until(lambda: _blocked(ui, 2))
+        for _, writer in windows[:2]:
+            writer.close()
+        await until(lambda: _blocked(ui, 1))
+        login.execute("ROLLBACK")
+    answer = await windows[2][0].readline()
+    windows[2][1].close()
+    assert b"200" in answer
+
+
+async def _blocked(ui: Ui, many: int) -> bool:
+    """Whether so many searches wait for a lock."""
+    with psycopg.connect(ui.db.url, autocommit=True) as login:
+        waiting = (
+            "SELECT count(*) FROM pg_stat_activity WHERE wait_event_type = 'Lock' AND datname = current_database()"
+        )
+        return login.execute(waiting).fetchone() == (many,)
 
 
 async def test_filters_that_take_their_time_come_by_themselves(

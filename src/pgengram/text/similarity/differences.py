@@ -351,21 +351,35 @@ def _counts(text: str) -> Counts:
 Piece = tuple[str, str]  # "same", "gone" or "new", and a text
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
+LEAST_KEPT: Final = (
+    0.5  # share of words that two texts have in common, below which marked words are harder to read than both
+)
 
 
 def word_changes(old: Any, new: Any) -> list[Piece]:
-    """Return the words of two values, each with whether it stayed, went or came."""
+    """Return the words of two values, each with whether it stayed, went or came; of values that have little in common,
+    the one and the other.
+    """
     before, after = _diff_text(old), _diff_text(new)
     one, other = WORDS.findall(before), WORDS.findall(after)
+    whole = [piece for piece in (("gone", before), ("new", after)) if piece[1]]
     if max(len(one), len(other)) > MAX_COMPARED or not one or not other:
-        return [piece for piece in (("gone", before), ("new", after)) if piece[1]]
+        return whole
     pieces: list[Piece] = []
-    for verb, i, j, k, m in difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes():
+    steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
+    kept = sum(_is_word(piece) for verb, i, j, _, _ in steps if verb == "equal" for piece in one[i:j])
+    if 2 * kept < LEAST_KEPT * sum(map(_is_word, one + other)):
+        return whole
+    for verb, i, j, k, m in steps:
         if verb == "equal":
             pieces.append(("same", "".join(one[i:j])))
             continue
         pieces += [piece for piece in (("gone", "".join(one[i:j])), ("new", "".join(other[k:m]))) if piece[1]]
     return pieces
+
+
+def _is_word(piece: str) -> bool:
+    return piece[0].isalnum()
 
 
 def _diff_text(value: Any) -> str:

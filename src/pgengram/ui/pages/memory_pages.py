@@ -16,7 +16,7 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.service.answers import said
 from pgengram.service.conversations import Conversations
-from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication
+from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication, while_awaited
 from pgengram.ui.view_data.changes import as_typed, change_asked, edited
 from pgengram.ui.view_data.query_values import (
     FIND_IT,
@@ -56,25 +56,23 @@ class MemoryPages(PageApplication):
     """One memory, lists of them, and what is forgotten."""
 
     async def search(self, request: Request) -> Response:
-        """Show what is found, or only the hits while somebody types; the old ones stay until the new ones are there."""
+        """Show what is found; or only the hits while somebody types, whose search ends as soon as more is typed."""
         asked = _search_fields(request)
         target = request.headers.get("hx-target", "")
         part = target in LISTS
         if asked.get("period"):
             asked.setdefault("at", datetime.now(UTC).isoformat(timespec="seconds"))  # its pages count from one moment
-        found = await self.views.hits(asked)
-        address, looking = "/?" + urlencode(asked), found is None and target != "more"
-        if looking and part:
-            answer = self._page("_looking.html", address=address, looking=True)
-            answer.headers.update({"hx-retarget": "#looking", "hx-reswap": "outerHTML"})
-            return answer
+        if part:
+            found = await while_awaited(request, self.views.hits(asked, patience_s=None))
+        else:
+            found = await self.views.hits(asked)
         lists = found is not None and self.views.lists(asked)
         total = await self.views.total(asked, found, patience_s=COUNT_AT_ONCE_S) if lists else None
-        shown: dict[str, Any] = {"asked": asked, "found": found, "address": address, **_onward(asked, found)}
-        shown |= {"total": total, "counting": lists and total is None}
+        shown: dict[str, Any] = {"asked": asked, "found": found, **_onward(asked, found), "looking": found is None}
+        shown |= {"address": "/?" + urlencode(asked), "total": total, "counting": lists and total is None}
         if not part:
             shown |= {"facets": await self.views.facets(asked, patience_s=COUNT_AT_ONCE_S), "watched": None}
-        return self._page(LISTS.get(target, "search.html"), here="/", looking=looking, part=part, **shown)
+        return self._page(LISTS.get(target, "search.html"), here="/", part=part, **shown)
 
     async def facets(self, request: Request) -> Response:
         """Show the filters again, each value with how many memories it would leave."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import urlencode
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response
 from starlette.routing import Mount, Route
 from starlette.staticfiles import StaticFiles
@@ -83,6 +84,12 @@ SORTS: Final = {
 TIMES: Final = frozenset({  # fields whose changes are shown to the minute
     "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "created_at", "updated_at",
 })  # fmt: skip
+TYPE_NAMES: Final = {
+    "episodic": "events",
+    "semantic": "facts",
+    "procedural": "how-to",
+    "strategic": "decisions and lessons",
+}
 PERIODS: Final = {
     "": "any time",
     "day": "past 24 hours",
@@ -97,6 +104,7 @@ PARTS: Final = {
 }  # fmt: skip
 LISTS: Final = {"hits": "_found.html", "more": "_hits.html"}  # what is sent for a part of the page with hits
 Page = Callable[[Request], Awaitable[Response]]
+Made = TypeVar("Made")
 
 
 @dataclass(slots=True)
@@ -129,7 +137,7 @@ class PageApplication(ABC):
         self._templates.globals |= {
             "sections": self._sections(), "places": self._places(), "has_page": self._has_page,
             "may_erase": not self.origin, "KEYS": KEYS, "guides": markup.TITLES,
-            "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": f.TYPES,
+            "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": TYPE_NAMES,
             "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts,
             "changed": differences.word_changes, "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "NEAREST": NEAREST,
@@ -228,6 +236,8 @@ class PageApplication(ABC):
         async def report(request: Request) -> Response:
             try:
                 return await page(request)
+            except ClientDisconnect:
+                return Response(status_code=204)  # nobody reads it
             except PgengramError as error:
                 target = request.headers.get("hx-target")
                 if target not in LISTS:
@@ -251,6 +261,30 @@ class PageApplication(ABC):
         if request.headers.get("hx-target") == "work" and not job.running:
             answer.headers["hx-refresh"] = "true"
         return answer
+
+
+async def while_awaited(request: Request, work: Coroutine[Any, Any, Made]) -> Made:
+    """Return what work comes to; it is cancelled if the browser closes the connection, as it does when more is typed.
+
+    Raises:
+        ClientDisconnect: it was.
+    """
+    making, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    try:
+        await asyncio.wait({making, leaving}, return_when=asyncio.FIRST_COMPLETED)
+        if making.done():
+            return making.result()
+        raise ClientDisconnect
+    finally:
+        for task in (making, leaving):
+            task.cancel()
+        await asyncio.wait({making, leaving})
+
+
+async def _left(request: Request) -> None:
+    """Return when the browser closes the connection."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _score_parts(hit: Mapping[str, Any]) -> Markup:

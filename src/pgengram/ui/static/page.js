@@ -152,6 +152,17 @@ document.addEventListener("DOMContentLoaded", () => { // on a phone its keyboard
   if (field && !field.value && document.activeElement === document.body && !document.querySelector(".said") && matchMedia("(hover: hover)").matches) field.focus({ preventScroll: true });
 });
 document.addEventListener("htmx:afterSettle", comeBack);
+document.addEventListener("DOMContentLoaded", () => document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" })); // on a phone tabs may go on beside the screen
+
+// A search that gives way to the next one, as more is typed, has not failed; htmx would log it as an error.
+document.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => {
+  const ended = xhr.onabort;
+  xhr.onabort = () => {
+    const log = console.error;
+    console.error = () => {};
+    try { ended(); } finally { console.error = log; }
+  };
+});
 
 // -- a marked sentence of a conversation becomes a memory ----------------------------------------------------------------
 
@@ -301,12 +312,14 @@ const middle = (values) => [...values].sort((one, other) => one - other)[values.
 
 function axes(whole) {
   const axis = { stroke: colour("soft"), grid: { stroke: colour("line"), width: 1 }, ticks: { stroke: colour("line"), width: 1 } };
-  const written = (_, places, __, ___, step) => places.map((at) => {
+  const year = (at) => new Date(at * 1000).getUTCFullYear();
+  const written = (_, places, __, ___, step) => places.map((at, place) => {
     if (step < 86400) return `${new Date(at * 1000).toISOString().slice(11, 16)}\n${inWords(at)}`;
-    return inWords(at).split(" ").slice(step < 28 * 86400 ? 0 : step < 360 * 86400 ? 1 : 2).join(" ");
+    const said = inWords(at).split(" ").slice(step < 28 * 86400 ? 0 : step < 360 * 86400 ? 1 : 2);
+    return place && year(places[place - 1]) === year(at) && said.length > 1 ? said.slice(0, -1).join(" ") : said.join(" "); // a year once
   });
   const counted = (_, places) => places.map((one) => (one === null || one < 0 ? "" : one.toLocaleString("en"))); // less than nothing is no number of memories
-  return [{ ...axis, space: 90, values: written }, { ...axis, size: 62, values: counted, ...(whole ? { incrs: [1, 2, 5].flatMap((one) => [0, 1, 2, 3, 4, 5].map((ten) => one * 10 ** ten)).sort((one, other) => one - other) } : {}) }];
+  return [{ ...axis, space: 72, values: written }, { ...axis, size: 62, values: counted, ...(whole ? { incrs: [1, 2, 5].flatMap((one) => [0, 1, 2, 3, 4, 5].map((ten) => one * 10 ** ten)).sort((one, other) => one - other) } : {}) }];
 }
 
 const inUtc = (at) => uPlot.tzDate(new Date(at * 1000), "UTC");
@@ -314,6 +327,8 @@ const day = { label: "day", value: (_, at) => (at === null ? "" : inWords(at)) }
 const sized = (element, whole, ...strokes) => ({
   width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes(whole), legend: { markers: { width: 0, fill: (_, at) => colour(strokes[at - 1]) } },
 });
+
+const HALF_DAY = 43200; // seconds
 
 function days(element) {
   const given = data(element);
@@ -327,8 +342,9 @@ function days(element) {
   const crowded = Math.max(...given.memories) > 50 * Math.max(1, middle(given.memories.filter((one) => one)));
   return () => {
     plot?.destroy();
-    const memories = { label: "memories", value: (_, many) => many?.toLocaleString("en") ?? "", stroke: colour("accent"), fill: colour("accent") + "44", width: 2, points: { show: false }, paths: uPlot.paths.stepped({ align: 1 }) };
-    plot = new uPlot({ ...sized(element, true, "accent"), scales: crowded ? { y: { distr: 4 } } : {}, series: [day, memories] }, [given.at, given.memories], element);
+    const memories = { label: "memories", value: (_, many) => many?.toLocaleString("en") ?? "", stroke: colour("accent"), fill: colour("accent") + "99", width: 1, points: { show: false }, paths: uPlot.paths.bars({ size: [0.7, 28] }) };
+    const around = { x: { range: (_, from, to) => [from - HALF_DAY, to + HALF_DAY] } }; // the first and the last bar are whole
+    plot = new uPlot({ ...sized(element, true, "accent"), scales: crowded ? { ...around, y: { distr: 4 } } : around, series: [day, memories] }, [given.at, given.memories], element);
   };
 }
 
@@ -677,11 +693,13 @@ function map(element) {
   };
   const show = (paint) => {
     const names = choice.value === "region" ? [] : points[`${choice.value}_names`]; // their names are on the map
-    document.getElementById("legend").replaceChildren(...names.slice(0, HUES).map((name, place) => {
+    const legend = document.getElementById("legend");
+    const labels = choice.value === "type" ? JSON.parse(legend.dataset.types) : {};
+    legend.replaceChildren(...names.slice(0, HUES).map((name, place) => {
       const item = document.createElement("span");
       const dot = document.createElement("i");
       dot.style.background = paint[place];
-      item.append(dot, name || "in no cluster");
+      item.append(dot, labels[name] ?? (name || "in no cluster"));
       return item;
     }));
   };

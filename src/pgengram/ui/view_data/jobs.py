@@ -228,6 +228,7 @@ class _Kept:
     made_at: float | None = None
     outdated: bool = False  # something was changed while it was made
     before: _Kept | None = None  # stands in for it meanwhile
+    waiting: int = 0  # requests
 
 
 class BackgroundCache:
@@ -243,7 +244,7 @@ class BackgroundCache:
         *,
         fresh_s: float = FRESH_S,
         stale_s: float = 0.0,
-        patience_s: float = PATIENCE_S,
+        patience_s: float | None = PATIENCE_S,
     ) -> Answer | None:
         """Return the answer, or None while it is made.
 
@@ -251,10 +252,11 @@ class BackgroundCache:
             key: its name; make: makes it.
             fresh_s: how long it is good.
             stale_s: how long it still stands in for the next one, while that is made.
-            patience_s: how long to wait for it.
+            patience_s: how long to wait for it; None for as long as it takes.
 
         Raises:
             Exception: what `make` raised; the next call tries again.
+            CancelledError: whoever asked went away; if nobody else waits, making it is cancelled, too.
         """
         before = self._kept.get(key)
         age_s = 0.0 if before is None or before.made_at is None else time.monotonic() - before.made_at
@@ -264,7 +266,16 @@ class BackgroundCache:
             kept = self._kept[key] = _Kept(asyncio.ensure_future(make()))
             kept.before = before if age_s <= stale_s else None
             self._let_go()
-        done, _ = await asyncio.wait({kept.task}, timeout=0 if kept.before else patience_s)
+        kept.waiting += 1
+        try:
+            done, _ = await asyncio.wait({kept.task}, timeout=0 if kept.before else patience_s)
+        except asyncio.CancelledError:
+            if kept.waiting == 1:
+                kept.task.cancel()
+                self._kept.pop(key, None)
+            raise
+        finally:
+            kept.waiting -= 1
         if not done:
             return None if kept.before is None else cast("Answer", kept.before.task.result())
         kept.before = None

@@ -49,7 +49,9 @@ NEWS_PATIENCE_S: Final = 5.0  # it comes beside the list, which doesn't wait for
 REVIEW_FRESH_S: Final = 300.0
 FACETS_STALE_S: Final = 60.0
 COUNT_FRESH_S: Final = 2.0  # others store meanwhile
-SEARCH_PATIENCE_S: Final = 0.12  # longer than for other pages: whoever is told to wait gets hits a round trip later
+SEARCH_PATIENCE_S: Final = (
+    0.12  # that a whole page waits for its hits; longer than for others, as most have them by then
+)
 MAX_TOKEN_DAYS: Final = 3_650
 PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
 Facets = dict[str, dict[str, int]]  # of each filter its values, with how many memories each would leave
@@ -156,10 +158,10 @@ class ViewService:
         )
         return None if found is None else found.total
 
-    async def hits(self, asked: Mapping[str, str]) -> Results | None:
+    async def hits(self, asked: Mapping[str, str], *, patience_s: float | None = SEARCH_PATIENCE_S) -> Results | None:
         """Return the same; None while it is looked for, which over many memories can take longer than a page may."""
         key = tuple(sorted(asked.items()))
-        return await self._searches.get(key, lambda: self.results(asked), fresh_s=0.0, patience_s=SEARCH_PATIENCE_S)
+        return await self._searches.get(key, lambda: self.results(asked), fresh_s=0.0, patience_s=patience_s)
 
     async def facets(self, asked: Mapping[str, str], *, patience_s: float) -> Facets | None:
         """Return how many memories each value of a filter would leave; None while they are counted."""
