@@ -269,7 +269,7 @@ async def while_awaited(request: Request, work: Coroutine[Any, Any, Made]) -> Ma
     Raises:
         ClientDisconnect: it was.
     """
-    making, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_left(request))
+    making, leaving = asyncio.ensure_future(work), asyncio.ensure_future(_disconnected(request))
     try:
         await asyncio.wait({making, leaving}, return_when=asyncio.FIRST_COMPLETED)
         if making.done():
@@ -281,7 +281,7 @@ async def while_awaited(request: Request, work: Coroutine[Any, Any, Made]) -> Ma
         await asyncio.wait({making, leaving})
 
 
-async def _left(request: Request) -> None:
+async def _disconnected(request: Request) -> None:
     """Return when the browser closes the connection."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
