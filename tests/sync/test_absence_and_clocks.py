@@ -18,7 +18,9 @@ SECRET = "The alarm code is under the stair."
 COUNTED = ("memories", "memory_history", "sync_documents", "sync_changes", "conversation_turns")
 
 
-async def test_a_machine_that_was_away_for_a_month_erases_what_was_erased_and_brings_what_it_has_itself(both: Both) -> None:
+async def test_a_machine_that_was_away_for_a_month_erases_what_was_erased_and_brings_what_it_has_itself(
+    both: Both,
+) -> None:
     laptop, desktop = both
     secret, mill, ladder = [
         await laptop.adds(text) for text in (SECRET, "The mill opens at 9.", "The ladder is in the cellar.")
