@@ -32,7 +32,7 @@ from pgengram.settings import PREFIX, TOOLSETS, Settings
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 COMMON = "Common arguments"  # of several tools or commands, each described once
 ANCHOR = f"#{COMMON.lower().replace(' ', '-')}"
-MADE = "<!-- Written by `python tests/reference.py`; change the code, not this page. -->"
+MADE = "<!-- made by tests/reference.py -->"
 SHORT = {"type", "description", "default", "anyOf", "items", "enum", "title", "const", "$ref"}
 BOUNDS = (("minimum", "maximum"), ("minLength", "maxLength"), ("minItems", "maxItems"))
 

@@ -49,22 +49,18 @@ class Settings:
         "text search only.",
     )
     embedder_api_key: str = _setting("", "Key sent to an `openai+…` embedder.")
-    namespace: str = _setting("default", "Whose memories these are; namespaces are kept apart by row-level security.")
+    namespace: str = _setting("default", "Whose memories these are.")
     spaces: str = _setting(
         "",
         "Shared spaces that the assistant may use, comma-separated; `NAME:read` for one that it may only read. "
         "Empty: none.",
     )
-    project: str = _setting(
-        "", "Project being worked on, or `off` for none. Empty: the one of the folder where the assistant works."
-    )
+    project: str = _setting("", "Project being worked on, or `off` for none. Empty: that of the folder.")
     toolsets: str = _setting(
         "core,review",
         "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
-        "`working`, `identity`, or `all`; or `essential`, five tools of the core for clients that pay for each. "
-        "`hosts` adds the "
-        "`search` and `fetch` that ChatGPT calls, `card` memories in a card of the chat; ChatGPT has the first when it "
-        "signs in, every program the second.",
+        "`working`, `identity`, or `all`; or `essential`, five tools of the core. `hosts` adds the `search` and `fetch` "
+        "that ChatGPT calls and has when it signs in, `card` the card in the chat that every program then has.",
     )
     compat: str = _setting(
         "",
@@ -73,21 +69,20 @@ class Settings:
     )
     secrets: str = _setting(
         "reject",
-        "What happens to a text that contains a password, key or token: `reject` it, or `redact` the secret and store "
-        "the rest.",
+        "A text with a password, key or token: `reject` it, or `redact` the secret and store the rest.",
     )
     answers: str = _setting(
         "short",
-        "How much of a memory the tools' answers show: `short`, what a language model needs, or `full`, every field.",
+        "What tools answer: `short`, what a language model needs, or `full`, every field.",
     )
     backup_days: str = _setting(
         "",
-        "How many daily backups are kept in the folder `backups` of the data folder, and besides the last of each of "
-        "four weeks; 0 makes none. Empty: 7 of the embedded PostgreSQL, 0 of one of your own.",
+        "How many daily backups are kept, beside the last of each of four weeks; 0 makes none. Empty: 7 of the embedded "
+        "PostgreSQL, 0 of one of your own.",
     )
     log_level: str = _setting(
         "WARNING",
-        "How much is logged to stderr: DEBUG, INFO, WARNING or ERROR; with `,json` as an object on each line.",
+        "What is logged to stderr: DEBUG, INFO, WARNING or ERROR; with `,json` as JSON.",
     )
 
     def __post_init__(self) -> None:
