@@ -43,7 +43,7 @@ FEATURES: dict[int, Feature] = {
     ),
     3: Feature(
         "Any embedding model, switched while searches go on, or none at all",
-        "Set `PGENGRAM_EMBEDDER`; `pgengram reembed` moves a store to another model. With `none:`, answers say `degraded`.",
+        "`PGENGRAM_EMBEDDER`; `pgengram reembed` moves a store to another model.",
     ),
     4: Feature(
         "Documented, enforced limits",
@@ -51,7 +51,7 @@ FEATURES: dict[int, Feature] = {
     ),
     5: Feature(
         "Errors with a code, a message and a next step",
-        "`ok` is false, and `error` has `code`, `message` and `hint`. After `INVALID_INPUT`, nothing was changed.",
+        "`ok` is false, and `error` has `code`, `message` and `hint`.",
     ),
     6: Feature(
         "Secrets are refused in every field",
@@ -83,7 +83,7 @@ FEATURES: dict[int, Feature] = {
     ),
     13: Feature(
         "Memories that expire",
-        "`expires_at`. Searches report in `hidden` how many they left out; `get_memories` still shows them; `clear` removes the expiry.",
+        "`expires_at`. Searches report in `hidden` how many they left out; `get_memories` still shows them.",
     ),
     14: Feature(
         "Confirming that something is still true",
@@ -91,11 +91,11 @@ FEATURES: dict[int, Feature] = {
     ),
     15: Feature(
         "Importance that fades over time",
-        "Automatic, at a rate set by `kind` and `type`. Answers show `relevance` and `half_life_days`; pinned memories don't fade.",
+        "Automatic, at a rate set by `kind` and `type`. Answers show `relevance` and `half_life_days`.",
     ),
     16: Feature(
         "Use is counted and strengthens a memory",
-        "Automatic: reading, confirming and changing strengthen a memory for a while; appearing in results is only counted. `importance` never changes by itself.",
+        "Automatic: reading, confirming and changing strengthen a memory for a while; appearing in results is only counted.",
     ),
     17: Feature(
         "Search by meaning",
@@ -103,7 +103,7 @@ FEATURES: dict[int, Feature] = {
     ),
     18: Feature(
         "Search by words",
-        '`mode: text` supports "phrases" and -exclusions; `mode: substring` matches exact characters. No character in a query is an error.',
+        '`mode: text` supports "phrases" and -exclusions; `mode: substring` matches exact characters.',
     ),
     19: Feature(
         "Search by meaning and words together",
@@ -115,7 +115,7 @@ FEATURES: dict[int, Feature] = {
     ),
     21: Feature(
         "Short answers",
-        "Contents are cut at 300 characters; `detail` shows them whole, `max_chars` sets a budget. Vectors are never returned.",
+        "Contents are cut at 300 characters; `detail` shows them whole, `max_chars` sets a budget.",
     ),
     22: Feature(
         "Reading complete memories",
@@ -139,7 +139,7 @@ FEATURES: dict[int, Feature] = {
     ),
     27: Feature(
         "Forgetting that can be undone",
-        "`forget_memories` with `reason` and `replaced_by_ids`; `update_memory` with `status: active` restores. `hard` erases permanently.",
+        "`forget_memories` with `reason` and `replaced_by_ids`; `update_memory` with `status: active` restores.",
     ),
     28: Feature(
         "Confirmation before anything is lost",
@@ -147,7 +147,7 @@ FEATURES: dict[int, Feature] = {
     ),
     29: Feature(
         "Batches",
-        "`create_memories` with up to 200 `items`. An invalid item doesn't affect the others, unless `atomic` is set.",
+        "`create_memories` with up to 200 `items`; all or none with `atomic`.",
     ),
     30: Feature(
         "Typed links between memories",
@@ -163,7 +163,7 @@ FEATURES: dict[int, Feature] = {
     ),
     33: Feature(
         "Working memory",
-        "`create_working_memory` with `ttl_seconds`, `get_working_memories`, `consolidate_working_memory`. Important ones are kept when their time is over.",
+        "`create_working_memory` with `ttl_seconds`, `get_working_memories`, `consolidate_working_memory`.",
     ),
     34: Feature(
         "Archiving and pruning old memories",
@@ -195,7 +195,7 @@ FEATURES: dict[int, Feature] = {
     ),
     41: Feature(
         "Prompts",
-        "To begin and end a session, to remember and to recall. Clients offer them to their users.",
+        "To begin and end a session, to remember and to recall.",
     ),
     42: Feature(
         "Remembered text is data, never instructions",
@@ -203,7 +203,7 @@ FEATURES: dict[int, Feature] = {
     ),
     43: Feature(
         "Emotion and confidence",
-        "`emotion`, `confidence`, and `emotional_valence` in `metadata`. Hits include distance as well as similarity.",
+        "`emotion`, `confidence`, and `emotional_valence` in `metadata`.",
     ),
     44: Feature(
         "Automatic schema updates",
