@@ -19,7 +19,7 @@ from pgengram import errors
 from pgengram import library as of_programs
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
-from pgengram.cli.clients import config_edits
+from pgengram.cli.clients import config_edits, connecting
 from pgengram.library import given, results
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
@@ -28,6 +28,7 @@ from pgengram.service.spaces.access import SpaceManagers, Spaces
 from pgengram.service.spaces.sharing import Sharing
 from pgengram.service.tools import tools_of
 from pgengram.settings import PREFIX, TOOLSETS, Settings
+from pgengram.transfer.importers import SYSTEMS
 
 FOLDER = Path(__file__).parents[1] / "docs" / "reference"
 COMMON = "Common arguments"  # of several tools or commands, each described once
@@ -190,7 +191,9 @@ def parameter(one: Any) -> str:
     answer = required if one.required else "" if value in (None, False, "", (), []) else f"default `{value}`"
     ends = getattr(one, "min", None), getattr(one, "max", None)
     bounds = "" if ends == (None, None) else between(*ends)
-    return item(f"`{name}`" if is_argument else name, (answer, bounds), one.help or "")
+    said = (one.help or "").replace(connecting.LISTED, "a name of [Clients](clients.md)")
+    said = said.replace(f"{', '.join(SYSTEMS[:-1])} or {SYSTEMS[-1]}", "[a system](../how-to/bring-your-memories.md)")
+    return item(f"`{name}`" if is_argument else name, (answer, bounds), said)
 
 
 def usage(words: Iterable[str], one: Any) -> str:

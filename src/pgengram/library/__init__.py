@@ -30,8 +30,7 @@ async def search(request: Request, user: CurrentUser, question: str) -> list[Hit
 
 ## Without `async`
 
-An object belongs to the event loop of its first call; in another, such as that of a second `asyncio.run`, a call
-raises `Misused`. So keep one loop for all calls:
+An object belongs to the event loop of its first call; in another, a call raises `Misused`. So keep one loop:
 
 ```python
 import asyncio
