@@ -103,7 +103,7 @@ def read_arguments(message: JSONRPCMessage) -> bool:
     languages write an empty object as an empty list or text, and some clients send the object as JSON text.
 
     Raises:
-        Refused: they are no object.
+        Refused: they are not an object.
     """
     if not isinstance(message, JSONRPCRequest) or message.method != "tools/call" or not message.params:
         return False
