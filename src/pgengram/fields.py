@@ -165,13 +165,16 @@ def _not_blank(value: object) -> object:
 
 
 _HEX: Final = re.compile(r"[0-9A-Fa-f-]+")
+_LABEL: Final = re.compile(r"^\W*(?:(?:memory|urn|uuid|id)[\W_]+)+", re.IGNORECASE)  # what says that an id follows
 
 
 def bare_id(value: object) -> object:
-    """Return an id without what stands around it: `memory://`, brackets, quotes, "…" where digits were left out."""
+    """Return an id without what stands around it: `memory://`, "Memory ID:", brackets, quotes, "…" where digits were
+    left out.
+    """
     if not isinstance(value, str):
         return value
-    text = re.sub(r"^\W*(?:memory|id)\W+", "", value.strip(), flags=re.IGNORECASE).strip("[](){}<>\"'`#,; ")
+    text = _LABEL.sub("", value).strip("[](){}<>\"'`#,;. \t\r\n")
     parts = [part for part in re.split(r"…|\.{2,}", text) if len(part.replace("-", "")) >= LEAST_DIGITS]
     return parts[-1].strip() if parts else text
 

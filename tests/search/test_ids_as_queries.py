@@ -5,12 +5,14 @@ from __future__ import annotations
 import pytest
 from mcp import Client
 
-from helpers import call, remember
+from helpers import call, read, remember
 
 OTHERS = ("The boat lies in the harbour.", "Ines teaches chemistry.", "The kayak leaks at the stern.")
 
 
-@pytest.mark.parametrize("written", ["{0}", "{1}", "{1}…", "[{1}]", "memory://{0}"])
+@pytest.mark.parametrize(
+    "written", ["{0}", "{1}", "{1}…", "[{1}]", "memory://{0}", "urn:uuid:{0}", "Memory ID: {0}.", "memory_id={0}"]
+)
 async def test_an_id_or_its_end_finds_its_memory_first(client: Client, written: str) -> None:
     wanted = await remember(client, "Nothing in this text looks like an id.")
     for text in OTHERS:
@@ -20,6 +22,7 @@ async def test_an_id_or_its_end_finds_its_memory_first(client: Client, written: 
 
     assert (answer["results"][0]["id"], answer["evidence"]) == (wanted, "strong")
     assert "unlikely" not in answer["results"][0]
+    assert (await read(client, written.format(wanted, wanted[-8:])))["id"] == wanted
 
 
 async def test_the_id_of_a_forgotten_memory_or_of_none_finds_nothing_in_particular(client: Client) -> None:

@@ -88,6 +88,61 @@ async def test_a_note_beside_a_change_is_not_taken_for_its_content(client: Clien
     assert (await read(client, id_))["content"] == "Edda keeps bees."
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"input": '{"query": "bees", "limit": 1}'},
+        {"arguments": {"query": "bees", "limit": 1}},
+        {"kwargs": {"q": "bees", "top_k": 1}},
+        {"tool_input": '{"query": "bees", "limit": "1"}'},
+        {"query": "bees", "limit": 1, "filters": "{}"},
+    ],
+    ids=repr,
+)
+async def test_arguments_may_be_in_an_object_or_its_text(client: Client, given: dict[str, Any]) -> None:
+    await remember(client, "Edda sails.")
+    wanted = await remember(client, "Edda keeps bees.")
+
+    answer = await call(client, "search_memories", **given)
+
+    assert [hit["id"] for hit in answer["results"]] == [wanted]
+    assert "its fields" in answer["read"].values()
+
+
+@pytest.mark.parametrize(
+    ("tool", "given"),
+    [
+        ("update_memory", {"id": "{id}", "before": {"content": "Edda keeps geese."}}),
+        ("forget_memories", {"keep": {"ids": ["{id}"]}}),
+        ("search_memories", {"kwargs": {"query": "bees", "nonsense": 1}}),
+        ("search_memories", {"__arg1": "bees"}),
+    ],
+    ids=repr,
+)
+async def test_an_object_that_may_be_something_else_is_refused(
+    client: Client, tool: str, given: dict[str, Any]
+) -> None:
+    id_ = await remember(client, "Edda keeps bees.")
+
+    await refused(client, tool, **json.loads(json.dumps(given).replace("{id}", id_)))
+
+    assert ((await read(client, id_))["content"], (await read(client, id_))["status"]) == ("Edda keeps bees.", "active")
+
+
+@pytest.mark.parametrize("tool", ["memory_stats", "review_memories"])
+async def test_what_a_client_adds_is_left_out_and_told_where_nothing_is_looked_for(client: Client, tool: str) -> None:
+    answer = await call(client, tool, random_string="dummy", kwargs={})
+
+    assert answer["read"]["random_string"] == "ignored: no such argument"
+
+
+@pytest.mark.parametrize("query", [[], "*", None])
+async def test_no_question_asks_for_all(client: Client, query: object) -> None:
+    id_ = await remember(client, "Edda keeps bees.")
+
+    assert [hit["id"] for hit in (await call(client, "search_memories", query=query, limit=1e9))["results"]] == [id_]
+
+
 @pytest.mark.parametrize("value", [True, "many"])
 async def test_a_limit_that_is_no_number_is_refused(client: Client, value: object) -> None:
     assert "limit" in (await refused(client, "search_memories", query="x", limit=value))["message"]

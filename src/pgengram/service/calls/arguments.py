@@ -21,7 +21,9 @@ from pgengram.service.calls.coercion import Coercion
 from pgengram.service.calls.vocabulary import (
     MAX_ARGUMENTS,
     MAX_PARTS,
+    NAMES,
     NAMES_OF_ID,
+    TARGETS,
     clipped,
     meaningless,
     name_words,
@@ -33,6 +35,7 @@ from pgengram.views import Answer
 
 Model = TypeVar("Model", bound=BaseModel)
 MAX_PROBLEMS: Final = 5  # named in one error
+SOUGHT: Final = frozenset({"query", "context"})  # arguments that say what a tool looks for
 IGNORED: Final = "ignored: no such argument"
 Ignores = Literal["none", "client", "any"]
 SMALLEST_BATCH: Final = 20  # a list that may hold as many is a batch
@@ -90,9 +93,10 @@ class Reader(Generic[Model]):
             raise InvalidInput(f"{len(given):,} arguments at once; {self._tool or 'this'} has {len(self._names)}.")
 
     def _meaningless(self, meant: Mapping[str, Any]) -> list[str]:
-        """Return the arguments that no tool has and that are left out; none where nothing else is understood."""
+        """Return the arguments that no tool has and that are left out; none where all may be what to look for."""
         unknown = {name: value for name, value in meant.items() if name not in self._names}
-        understood = len(unknown) < len(meant)
+        other_tools = [name for name in unknown if _snake_case(name) in NAMES or _snake_case(name) in TARGETS]
+        understood = len(unknown) < len(meant) or not (other_tools or SOUGHT.intersection(self._names))
         return meaningless(unknown, self._names) if self._ignores == "any" and understood else []
 
     @property

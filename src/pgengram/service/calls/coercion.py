@@ -6,13 +6,10 @@ for the check that follows, or is refused with the call to make. An argument tha
 
 from __future__ import annotations
 
-import contextlib
 import re
 from collections.abc import Collection, Mapping
 from types import NoneType
 from typing import Any, Final
-
-from pydantic_core import from_json
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
@@ -34,6 +31,7 @@ from pgengram.service.calls.vocabulary import (
     clamped,
     clipped,
     content_too_long,
+    from_text,
     read_share,
     unwrapped,
 )
@@ -177,7 +175,7 @@ class Coercion:
         if isinstance(wanted, list):  # one text or several
             wanted = _one_or_several(value)
             node = {**node, "type": wanted}
-        value = _from_text(value, wanted)
+        value = from_text(value, wanted)
         if not node and self._liberal and isinstance(value, list):  # tools/list leaves it out
             return _without_blanks(name, value, coerced) or None
         if not needed and self._says_nothing(name, value, wanted):
@@ -210,7 +208,7 @@ class Coercion:
             return value
         if self._liberal and items.get("type") == "string":
             kept = _without_blanks(name, value, coerced)
-            if value and not kept and not needed:
+            if not kept and not needed and (value or name in MAY_BE_BLANK):
                 return None
             value = self._meant(name, kept, items, coerced)
         return [self._element(name, one, items, coerced) for one in value]
@@ -330,7 +328,7 @@ class Coercion:
 def _into_items(made: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> None:
     """Put fields of a memory that stand beside the items into each of them, or make them the only item."""
     shared = {name: made[name] for name in made.keys() - known if name in NewMemory.model_fields}
-    items = _from_text(made.get("items"), "array")
+    items = from_text(made.get("items"), "array")
     if not shared or ("content" in shared) != ("items" not in made) or not isinstance(items, (list, NoneType)):
         return
     for name in shared:
@@ -383,14 +381,6 @@ def _one_or_several(value: Any) -> str:
     """Return whether a value is one text or a list of them, as the type of a schema."""
     several = isinstance(value, list) or (isinstance(value, str) and value.lstrip().startswith('["'))
     return "array" if several else "string"
-
-
-def _from_text(value: Any, wanted: Any) -> Any:
-    """Return a list or an object that a client gave as JSON text; anything else as it is."""
-    if isinstance(value, str) and (wanted, value.lstrip()[:1]) in (("array", "["), ("object", "{")):
-        with contextlib.suppress(ValueError):
-            return from_json(value, allow_inf_nan=False)
-    return value
 
 
 def _kind_as_type(made: dict[str, Any], coerced: dict[str, str]) -> None:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 from collections.abc import Collection, Mapping
 from typing import Any, Final
+
+from pydantic_core import from_json
 
 from pgengram.errors import InvalidInput
 from pgengram.json_schema import Schema
@@ -328,6 +331,8 @@ def clamped(name: str, value: Any, node: Schema) -> int | None:
         if not re.fullmatch(r"-?\d{1,12}", value.strip()):
             return None
         value = int(value)
+    if isinstance(value, float) and value.is_integer():
+        value = int(value)
     if not isinstance(value, int) or isinstance(value, bool) or name == "expected_version":
         return None
     if value < node.get("minimum", value):
@@ -335,13 +340,31 @@ def clamped(name: str, value: Any, node: Schema) -> int | None:
     return min(value, int(node.get("maximum", value)))
 
 
+def from_text(value: Any, wanted: Any) -> Any:
+    """Return a list or an object that a client gave as JSON text; anything else as it is."""
+    if isinstance(value, str) and (wanted, value.lstrip()[:1]) in (("array", "["), ("object", "{")):
+        with contextlib.suppress(ValueError):
+            return from_json(value, allow_inf_nan=False)
+    return value
+
+
 def unwrapped(given: dict[str, Any], known: frozenset[str], coerced: dict[str, str]) -> dict[str, Any]:
-    """Return arguments without the object in which they were put."""
+    """Return arguments without the object, or its JSON text, in which they were put."""
     made: dict[str, Any] = {}
     for name, value in given.items():
-        if name in known or name.lower() not in WRAPPERS or not isinstance(value, dict) or given.keys() & value.keys():
-            made[name] = value
-        else:
-            made |= value
+        inner = None if name in known else from_text(value, "object")
+        named = name.lower() in WRAPPERS or (len(given) == 1 and _holds_arguments(inner, known))
+        if isinstance(inner, dict) and named and not given.keys() & inner.keys():
+            made |= inner
             coerced[name] = "its fields"
+        else:
+            made[name] = value
     return made
+
+
+def _holds_arguments(value: Any, known: frozenset[str]) -> bool:
+    """Whether an object holds arguments, whatever it is called: of a tool that changes nothing that is there, where
+    it might say what not to change.
+    """
+    harmless = "id" not in known and not known.isdisjoint({"query", "context", "content"})
+    return harmless and isinstance(value, dict) and all(known & {one, *TARGETS.get(one, ())} for one in value)
