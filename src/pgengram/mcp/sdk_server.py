@@ -110,13 +110,19 @@ def read_arguments(message: JSONRPCMessage) -> bool:
     given = message.params.get("arguments")
     if given is None or isinstance(given, dict):
         return False
+    meant = _object_meant(given)
+    if meant is None:
+        raise _line_error(message.id, INVALID_PARAMS, 'The arguments of a tool must be a JSON object: {"name": …}.')
+    message.params["arguments"] = meant
+    return True
+
+
+def _object_meant(given: object) -> dict[str, Any] | None:
+    """Return the object that an empty list, an empty text or its JSON text means; None where it is none."""
     if isinstance(given, str):
         with contextlib.suppress(ValueError):
             given = from_json(given.strip() or "{}", allow_inf_nan=False)
-    if given != [] and not isinstance(given, dict):
-        raise _line_error(message.id, INVALID_PARAMS, 'The arguments of a tool must be a JSON object: {"name": …}.')
-    message.params["arguments"] = given or {}
-    return True
+    return {} if given == [] else given if isinstance(given, dict) else None
 
 
 def _invalid_message(line: bytes) -> Refused:

@@ -108,23 +108,30 @@ def _whole_objects(text: str, forms: RecordForms) -> tuple[list[dict[str, Any]],
     may end there, too, and what is then behind it looks like the other records and has nothing behind it.
     """
     objects: list[dict[str, Any]] = []
-    left, at, read, failed = "", 0, 0, 0
+    left, at = "", 0
+    for start, end, value, is_within in _objects_in(text):
+        if is_within and not (forms.fit(value) and _STANDS_FREE.match(text, end)):
+            continue
+        objects.append(value)
+        left, at = left + text[at:start], end
+    return objects, left + text[at:]
+
+
+def _objects_in(text: str) -> Iterator[tuple[int, int, dict[str, Any], bool]]:
+    """Yield where each object of a text begins and ends that is within none before, what it is, and whether what stands
+    before it may be the beginning of another that it is within.
+    """
+    read, failed = 0, 0
     for candidate in _OBJECT.finditer(text):
         start = candidate.start("begin")
-        if start < read:
+        if start < read or failed == MOST_TRIES:
             continue
         try:
             value, read = _LIBERAL.raw_decode(text, start)
         except (ValueError, RecursionError):
             failed += 1
-            if failed == MOST_TRIES:
-                break
-            continue
-        if candidate["within"] and not (forms.fit(value) and _STANDS_FREE.match(text, read)):
-            continue
-        objects.append(value)
-        left, at = left + text[at:start], read
-    return objects, left + text[at:]
+        else:
+            yield start, read, value, bool(candidate["within"])
 
 
 class Records:
