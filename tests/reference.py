@@ -214,10 +214,9 @@ def command_line() -> Iterator[str]:
     as_text = ", ".join(f"`{' '.join(words[1:])}`" for words, one in found if "--json" not in map(called, one.params))
     yield (
         "`pgengram` without a command serves MCP over stdin and stdout. `pgengram --version` prints the version, `--install-completion` "
-        "sets up completion in your shell, and `--help` after any command shows what is here, with an example.\n\n"
+        "sets up completion in your shell, and `--help` after a command shows an example.\n\n"
         f"`--json` makes every command print JSON, except {as_text}. Exit codes: 0 success, 1 failure, 2 invalid argument or setting, "
-        "130 Ctrl+C. Results go to standard output; progress, prompts and errors go to standard error. Colours and progress bars "
-        "appear in terminals only; `NO_COLOR` switches colours off.\n\n"
+        "130 Ctrl+C. Results go to standard output, all else to standard error. `NO_COLOR` switches colours off.\n\n"
         f"Arguments in brackets may be left out; those after *Also* are among the [{COMMON.lower()}]({ANCHOR})."
     )
     shown = [
