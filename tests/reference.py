@@ -206,7 +206,7 @@ def about(words: Iterable[str], one: Any) -> str:
     """Return a command's help, with its examples where several say more than the usage does."""
     usual = f"`{' '.join(words)}`, "
     said = inspect.cleandoc(one.help or "").replace(f"Examples: {usual}", "Examples: ")
-    return re.sub(r"\n+Examples?: `[^`]+`$", "", said)
+    return re.sub(r"\n+Examples?: `[^`=|\"]+`(?:, `[^`=|\"]+`)?$", "", re.sub(r"\n+Examples?: `[^`]+`$", "", said))
 
 
 def command_line() -> Iterator[str]:
