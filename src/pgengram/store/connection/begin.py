@@ -36,6 +36,9 @@ INDEX_SETTINGS: Final = {
     "hnsw.ef_search": "200",
     "hnsw.iterative_scan": "relaxed_order",
 }
+# A database or login may be set otherwise, for other programs: how values are written, and that a row that row-level
+# security hides is an error.
+AS_USUAL: Final = {"timezone": "UTC", "extra_float_digits": "1", "row_security": "on"}
 SNAPSHOT: Final = "ISOLATION LEVEL REPEATABLE READ, READ ONLY"
 PROBES: Final = 20  # lists of an ivfflat index visited for a question: recall .985 at sqrt(n) lists
 PROBES_NARROWED: Final = 60  # where a filter leaves only some of what each list holds
@@ -93,6 +96,7 @@ def begin_sql(
         "jit": "off",  # a server that can would compile the ranking anew for each search, which takes seconds
         "ivfflat.probes": str(probes),
         **INDEX_SETTINGS,
+        **AS_USUAL,
     }
     here = {
         "role": role,

@@ -80,9 +80,7 @@ STAYS: Final = (
     "shared_copies", "project_spaces",
 )  # fmt: skip
 
-BEGIN_READING: Final = (
-    "SELECT set_config('timezone', 'UTC', true), set_config('idle_in_transaction_session_timeout', '0', true)"
-)
+BEGIN_READING: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"
 # Uses memories_by_time.
 COUNT: Final = "SELECT count(*) AS memories FROM memories WHERE namespace_id = %(namespace_id)s"
 # Uses memories_pkey, and the key of every other table for each memory that is read.
