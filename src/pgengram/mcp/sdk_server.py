@@ -108,7 +108,7 @@ def read_arguments(message: JSONRPCMessage) -> bool:
     if not isinstance(message, JSONRPCRequest) or message.method != "tools/call" or not message.params:
         return False
     given = message.params.get("arguments")
-    if given is None or isinstance(given, dict):
+    if isinstance(given, dict | None):
         return False
     meant = _object_meant(given)
     if meant is None:

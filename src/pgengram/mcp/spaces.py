@@ -106,10 +106,10 @@ async def _in_space(spaces: Spaces, call: Call, name: str) -> Any:
     if not call.tool.hints.read_only:
         rules.refuse_reader(space.role)
     async with spaces.manager(space) as manager:
-        return await replace(call, tool=_same(manager, call.tool.name)).run()
+        return await replace(call, tool=_tool_of_space(manager, call.tool.name)).run()
 
 
-def _same(manager: MemoryManager, name: str) -> Tool:
+def _tool_of_space(manager: MemoryManager, name: str) -> Tool:
     """Return the tool of a name as one of another manager."""
     tools = manager.tools
     if all(tool.name != name for tool in tools):

@@ -54,8 +54,8 @@ class Conversations:
                 return 0
             is_another = last > turns[-1].number  # file, which has the name now
             if is_another or _stands_any_again(turns, last, taken_back):
-                last = -1 if is_another else last
                 known, turns = await asyncio.to_thread(read, conversation, -1)
+            last = -1 if is_another else last
             said = [turn for turn in turns if turn.text]
             added = 0
             if keeping.keeps:

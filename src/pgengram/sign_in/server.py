@@ -128,7 +128,7 @@ class AuthorizationServer:
             return _for_person(error) if asking.path in FOR_PEOPLE else _for_program(error)
 
     async def _metadata(self, _: Asking) -> Response:
-        told = {
+        metadata = {
             "issuer": self.issuer,
             "authorization_endpoint": self.issuer + AUTHORIZE,
             "token_endpoint": self.issuer + TOKEN,
@@ -144,7 +144,7 @@ class AuthorizationServer:
             "client_id_metadata_document_supported": True,
             "authorization_response_iss_parameter_supported": True,
         }
-        return json_answer(told)
+        return json_answer(metadata)
 
     async def _style(self, _: Asking) -> Response:
         return pages.style()

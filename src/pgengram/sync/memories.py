@@ -17,7 +17,7 @@ OWN: Final = frozenset({"id", "record", "version", "idempotency_key", "speaker_k
 PARTS: Final = frozenset({"tags", "detail", "activation", "history"})
 DETAIL, TAG, HISTORY = "detail.", "tag:", ONCE + "history:"
 COUNTED: Final = ("success_count", "total_attempts")  # of a procedure
-# Before the name of a machine. The no-break space tells who was named here from a client that is called "Claude on Mac".
+# Before the name of a machine. The no-break space tells who was named here from a client called "Claude on Mac".
 ON: Final = " on\N{NO-BREAK SPACE}"
 NEVER: Final = -1e9  # a logarithm of nothing, as JSON has no infinity
 

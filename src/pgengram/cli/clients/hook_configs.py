@@ -268,13 +268,13 @@ def _command(client: str, settings: Settings, *, recall: bool) -> list[str]:
 
 def _groups(hooks: Hooks, client: str, words: Sequence[str], *, recall: bool) -> dict[str, dict[str, Any]]:
     """Return what is in the client's file for each event."""
-    hook = {**hooks.extra, "command": _command_line(words), **({"timeout": hooks.timeout} if hooks.timeout else {})}
+    hook = {**hooks.extra, "command": _hook_command(words), **({"timeout": hooks.timeout} if hooks.timeout else {})}
     group = {HOLDER: [hook]} if hooks.grouped else hook
     listens: frozenset[str] = FORMS[client].listens
     return {name: group for kind, name in hooks.events.items() if kind in listens or not recall}
 
 
-def _command_line(words: Sequence[str]) -> str:
+def _hook_command(words: Sequence[str]) -> str:
     """Return a command line for the shell in which a client runs hooks.
 
     On Windows that is Git Bash, PowerShell or cmd: the first takes a backslash away, the second takes a quoted program

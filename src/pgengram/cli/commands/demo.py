@@ -41,6 +41,11 @@ class Asked:
     score: float | None
     hits: list[dict[str, Any]]
 
+    @property
+    def is_good(self) -> bool:
+        """Whether what was expected is among the hits that are shown."""
+        return self.rank is not None and self.rank <= SHOWN
+
     def as_dict(self) -> dict[str, Any]:
         """Return it without the hits."""
         return {name: value for name, value in asdict(self).items() if name != "hits"}
@@ -64,7 +69,7 @@ async def demo(
         async with connected_client(replace(chosen, toolsets="core", answers="full")) as client:
             ids = await _store_corpus(client, corpus)
             asked = [await _ask(client, question, ids[question.expects]) for question in questions]
-    good = sum(one.rank is not None and one.rank <= SHOWN for one in asked)
+    good = sum(one.is_good for one in asked)
     if as_json:
         print_json({"questions": [one.as_dict() for one in asked], "in_first_three": good, "asked": len(asked)})
     else:

@@ -285,8 +285,8 @@ def hook(
     recall: Annotated[bool, typer.Option("--recall", help="Recall memories, but don't keep the conversation.")] = False,
     settings: SettingsFile = None,
 ) -> None:
-    """Reads an event as JSON from standard input and prints the answer. The exit code is always 0; `hooks.log` in the data
-    folder has the errors.
+    """Reads an event as JSON from standard input and prints the answer. The exit code is always 0; `hooks.log` in the
+    data folder has the errors.
 
     Example: `pgengram hook claude-code`
     """

@@ -113,8 +113,8 @@ async def add(
         wanted, person = membership.role_named(role), await persons.named(spaces.home.store, who)
         space_id, by = await _acting(spaces, name, as_owner=as_owner)
         await membership.put(spaces.home.store, space_id, person, wanted, by=by)
-    told = f"{person.name} may {membership.WORDS[wanted].replace('it', name, 1)}."
-    print_answer(told, {"space": name, "person": person.name, "role": role}, as_json=as_json)
+    message = f"{person.name} may {membership.WORDS[wanted].replace('it', name, 1)}."
+    print_answer(message, {"space": name, "person": person.name, "role": role}, as_json=as_json)
 
 
 @space.command()
@@ -242,8 +242,8 @@ async def unbind(
     chosen_project = project_named(project) or project
     async with opened_spaces() as spaces, spaces.home.store.transaction() as tx:
         was = await bindings.unbind(tx, chosen_project)
-    told = f"{chosen_project} is bound to no space{' any more' if was else ''}."
-    print_answer(told, {"project": chosen_project, "was_bound": was}, as_json=as_json)
+    message = f"{chosen_project} is bound to no space{' any more' if was else ''}."
+    print_answer(message, {"project": chosen_project, "was_bound": was}, as_json=as_json)
 
 
 async def _acting(spaces: Spaces, name: str, *, as_owner: bool) -> tuple[int, persons.Person | None]:
@@ -271,8 +271,8 @@ async def add_person(
     """
     async with opened_store() as store:
         made = await persons.add(store, name, namespace)
-    told = f"{made.name} has the namespace {made.namespace}."
-    print_answer(told, {"id": made.id, "name": made.name, "namespace": made.namespace}, as_json=as_json)
+    message = f"{made.name} has the namespace {made.namespace}."
+    print_answer(message, {"id": made.id, "name": made.name, "namespace": made.namespace}, as_json=as_json)
 
 
 @person.command(name="list")

@@ -128,8 +128,9 @@ async def _before_the_last_change(manager: MemoryManager, id_: str) -> dict[str,
             f"The last change was not an edit ({last['operation']}).", "`pgengram show ID --history` shows all."
         )
     emptied = [name for name, value in old.items() if value in (None, [])]
-    kept = {name: value for name, value in old.items() if name not in emptied}
-    return {"id": memory["id"], "expected_version": memory["version"], "clear": emptied or None, **kept}
+    for name in emptied:
+        del old[name]
+    return {"id": memory["id"], "expected_version": memory["version"], "clear": emptied or None, **old}
 
 
 async def _read_one(manager: MemoryManager, id_: str, **more: Any) -> dict[str, Any]:

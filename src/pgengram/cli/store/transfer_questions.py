@@ -112,15 +112,18 @@ class _Asks:
         return answer_of(lambda: typer.confirm(question.partition("\n")[0], default=False, err=True))
 
 
+STAY: Final = "These memories stay."
+
+
 async def settle(store: Store, imported: Imported, fate: Fate, source: str, *, as_json: bool) -> int:
     """Tell which memories' notes are gone, and forget them if whoever runs the command agrees; return how many.
 
     Raises:
         ConfirmRequired: one of them was changed since it was shown; nothing was forgotten.
     """
-    if imported.gone is None and fate != "ask":
-        print_note(NO_LIST)
     if not imported.gone:
+        if imported.gone is None and fate != "ask":
+            print_note(NO_LIST)
         return 0
     if not as_json:
         _list_deleted(imported.gone)
@@ -128,7 +131,7 @@ async def settle(store: Store, imported: Imported, fate: Fate, source: str, *, a
     if not imported.dry_run and (asks or fate == "forget"):
         return await _forget(store, imported.gone, ask=asks)
     if not as_json:
-        say("These memories stay." + ("" if fate == "keep" else f" To forget them: {forget_command(source)}"))
+        say(STAY if fate == "keep" else f"{STAY} To forget them: {forget_command(source)}")
     return 0
 
 

@@ -29,7 +29,7 @@ async def whole_body(request: Request, receive: Receive, most: int, patience_s: 
     declared = int(request.one(b"content-length") or "0")
     if declared > most:
         if declared < MAX_DISCARDED and b"expect" not in request.headers:
-            await _discard(receive, patience_s)
+            await _discard_rest(receive, patience_s)
         raise _too_large(most)
     body = bytearray()
     try:
@@ -47,7 +47,7 @@ async def whole_body(request: Request, receive: Receive, most: int, patience_s: 
         raise HTTPRejection(408, f"The body did not arrive within {patience_s:g} seconds.", close=True) from None
 
 
-async def _discard(receive: Receive, patience_s: float) -> None:
+async def _discard_rest(receive: Receive, patience_s: float) -> None:
     """Read a body for nothing: a client that is still sending when we hang up does not see our answer."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(patience_s):

@@ -123,7 +123,7 @@ async def left_out(
     """Return what is missing beside those `chosen` of the people in a message, and of the user it is for: limits such
     as allergies of each, and anything of those whom none of them is of.
     """
-    if len(context) > LONGEST or not (names := _names(context, user)):
+    if len(context) > LONGEST or not (names := _people_named(context, user)):
         return []
     looked_up = set(_doubtless_unknown(context, names, chosen))
     limits = await harmful_if_forgotten(core)
@@ -159,7 +159,7 @@ def keep_needed(question: Question, hits: Sequence[Hit]) -> None:
     """Don't call unlikely what limits a person whom a question names: who cooks for them has to know, though nothing in
     "Paul is allergic to hazelnuts" says so.
     """
-    names = _names(question.query, None) if len(question.query) <= LONGEST else []
+    names = _people_named(question.query, None) if len(question.query) <= LONGEST else []
     for hit in hits if names else ():
         if hit.match is not None and hit.match.unlikely and _limits_any(hit, names):
             hit.match.unlikely = False
@@ -188,7 +188,7 @@ def _words_of_limits() -> list[str]:
     return [*dict.fromkeys(word for one in languages().values() for word in words(folded(one.limits)))]
 
 
-def _names(context: str, user: str | None) -> list[str]:
+def _people_named(context: str, user: str | None) -> list[str]:
     """Return the user, and the names in a message in their order; where nouns have capitals, these among them."""
     names = new_names(context, "")
     given = [word for word in map(contexts.without_genitive, words(context)) if word in names]

@@ -368,8 +368,8 @@ def _without_blanks(name: str, value: list[Any], coerced: dict[str, str]) -> lis
     """Return a list without elements that say nothing; "null" may be asked for."""
     nothing = {""} if name in MAY_BE_BLANK else NOTHING_IN_A_LIST
     if blanks := [one for one in value if _says_nothing_in_list(one, nothing)]:
-        told = dict.fromkeys(clipped(one).strip() for one in blanks if one is not None)
-        coerced[name] = f"{', '.join(filter(None, told)) or 'blank'} → left out"
+        blank_words = dict.fromkeys(clipped(one).strip() for one in blanks if one is not None)
+        coerced[name] = f"{', '.join(filter(None, blank_words)) or 'blank'} → left out"
     return [one for one in value if not _says_nothing_in_list(one, nothing)]
 
 

@@ -226,10 +226,10 @@ async def withdrawn(spaces: Spaces, ids: Sequence[str], space: Space) -> Shared:
             (back if erased else kept).append(id_)
     async with home.store.transaction() as tx:
         await tx.run(FORGET_COPY, _in(space, back))
-    told = [f"{len(back)} taken back."] if back else []
-    told += [f"{len(kept)} stay, as others have changed them since: {', '.join(map(str, kept))}."] if kept else []
+    message = [f"{len(back)} taken back."] if back else []
+    message += [f"{len(kept)} stay, as others have changed them since: {', '.join(map(str, kept))}."] if kept else []
     results = [{"id": str(id_), "withdrawn": id_ in back} for id_ in copies]
-    return Shared(message=" ".join(told), results=results)
+    return Shared(message=" ".join(message), results=results)
 
 
 async def _erase_copy(manager: MemoryManager, person: Person, copy_id: UUID) -> bool:

@@ -146,17 +146,22 @@ async def _missing_passages(part: Sequence[tuple[Row, set[str]]], embed: Embed) 
     return dict(zip(needing, await embed([*needing.values()]), strict=True)) if needing else {}
 
 
+def _defects(row: Row, model_id: int | None) -> set[str]:
+    defects = {name for name in ("activation", "detail", "words") if not row[name]}
+    if model_id is not None and not row["vectors"]:
+        defects.add("vectors")
+    if bytes(row["content_hash"]) != content_hash(**{name: row[name] for name in IDENTITY}):
+        defects.add("content")
+    return defects
+
+
 async def _incomplete(
     database: Database, namespace_id: int, rows: Sequence[Row], model_id: int | None
 ) -> list[tuple[Row, set[str]]]:
     """Return the memories that lack something, each with its defects."""
     found = []
     for row in rows:
-        defects = {name for name in ("activation", "detail", "words") if not row[name]}
-        if model_id is not None and not row["vectors"]:
-            defects.add("vectors")
-        if bytes(row["content_hash"]) != content_hash(**{name: row[name] for name in IDENTITY}):
-            defects.add("content")
+        defects = _defects(row, model_id)
         if defects == {"words"} and not await _has_terms(database, namespace_id, row):
             defects.clear()
         if defects:

@@ -111,7 +111,7 @@ def make_new(url: str) -> None:
     except psycopg.OperationalError as error:
         raise _unreachable(error) from error
     except psycopg.Error as error:
-        raise _refused(error) from error
+        raise _migration_refused(error) from error
 
 
 def migrate(url: str, target: str = "head") -> str | None:
@@ -200,7 +200,7 @@ def _upgrade(url: str, target: str) -> str | None:
             connection.commit()
             return before
     except DBAPIError as error:
-        raise _refused(error.orig) from error
+        raise _migration_refused(error.orig) from error
     finally:
         engine.dispose()
 
@@ -230,7 +230,7 @@ def _unreachable(error: psycopg.Error) -> NotReady:
     )
 
 
-def _refused(error: BaseException | None) -> NotReady:
+def _migration_refused(error: BaseException | None) -> NotReady:
     found = getattr(error, "sqlstate", None)
     if found in NO_VECTOR:
         return NotReady(

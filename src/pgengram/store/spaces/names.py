@@ -47,14 +47,14 @@ def told_apart(names: Mapping[int, str]) -> dict[int, str]:
     That is any name with letters of another script than Latin, as most scripts have letters that look Latin, and names
     that differ in nothing but marks, case, or characters that are drawn alike.
     """
-    shapes = Counter(map(_shape, names.values()))
+    shapes = Counter(map(_outline, names.values()))
     return {
-        id_: name if _is_latin(name) and shapes[_shape(name)] == 1 else f"{name} (number {id_ - FIRST_SPACE})"
+        id_: name if _is_latin(name) and shapes[_outline(name)] == 1 else f"{name} (number {id_ - FIRST_SPACE})"
         for id_, name in names.items()
     }
 
 
-def _shape(name: str) -> str:
+def _outline(name: str) -> str:
     bare = "".join(letter for letter in unicodedata.normalize("NFKD", name) if not unicodedata.combining(letter))
     return bare.casefold().translate(DRAWN_ALIKE)
 

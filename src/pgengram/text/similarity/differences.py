@@ -291,8 +291,8 @@ def _subject_words(text: str) -> set[str]:
 _COUNTED: Final = re.compile(r"(?<![\w.,:/$€£-])(\d{1,7})\s+([^\W\d_]{4,})(?:\s+([^\W\d_]{4,}))?")
 
 
-# A word and the number that it has; no part of a date, a time or a code. Behind short words ("is", "est de") no number of
-# something else: "gauges in 7 towns".
+# A word and the number that it has; no part of a date, a time or a code. Behind short words ("is", "est de") no number
+# of something else: "gauges in 7 towns".
 _NUMBER_ALONE: Final = r"[€$£]?(\d+(?:[.,]\d+)?)(?![\w:/-])"
 _VALUED: Final = re.compile(
     rf"([^\W\d_]{{4,}})(?:[\s:=]+{_NUMBER_ALONE}|(?:\s+[^\W\d_]{{1,3}}){{1,2}}\s+{_NUMBER_ALONE}(?!\s+[^\W\d_]{{4}}))"
@@ -351,9 +351,12 @@ def _counts(text: str) -> Counts:
 Piece = tuple[str, str]  # "same", "gone" or "new", and a text
 WORDS: Final = re.compile(r"\s+|\w+|[^\w\s]")
 MAX_COMPARED: Final = 4_000  # pieces of a text; longer ones are shown one after the other
-LEAST_KEPT: Final = (
-    0.5  # share of words that two texts have in common, below which marked words are harder to read than both
-)
+# Of the words of two texts these are in both at least; marked words of others are harder to read than the two texts.
+LEAST_KEPT_PERCENT: Final = 50
+
+
+def _not_empty(*pieces: Piece) -> list[Piece]:
+    return [piece for piece in pieces if piece[1]]
 
 
 def word_changes(old: Any, new: Any) -> list[Piece]:
@@ -362,19 +365,19 @@ def word_changes(old: Any, new: Any) -> list[Piece]:
     """
     before, after = _diff_text(old), _diff_text(new)
     one, other = WORDS.findall(before), WORDS.findall(after)
-    whole = [piece for piece in (("gone", before), ("new", after)) if piece[1]]
+    whole = _not_empty(("gone", before), ("new", after))
     if max(len(one), len(other)) > MAX_COMPARED or not one or not other:
         return whole
     pieces: list[Piece] = []
     steps = difflib.SequenceMatcher(None, one, other, autojunk=False).get_opcodes()
     kept = sum(_is_word(piece) for verb, i, j, _, _ in steps if verb == "equal" for piece in one[i:j])
-    if 2 * kept < LEAST_KEPT * sum(map(_is_word, one + other)):
+    if 200 * kept < LEAST_KEPT_PERCENT * sum(map(_is_word, one + other)):
         return whole
     for verb, i, j, k, m in steps:
         if verb == "equal":
             pieces.append(("same", "".join(one[i:j])))
-            continue
-        pieces += [piece for piece in (("gone", "".join(one[i:j])), ("new", "".join(other[k:m]))) if piece[1]]
+        else:
+            pieces += _not_empty(("gone", "".join(one[i:j])), ("new", "".join(other[k:m])))
     return pieces
 
 
