@@ -210,7 +210,7 @@ async def test_what_lets_a_machine_into_a_server_is_told_to_nobody(
 
 async def test_nothing_is_begun_where_nothing_can_be_exchanged(database: Database, tmp_path: Path) -> None:
     for address, said in (
-        ("https://home.example/mcp", "ends within the hour"), ("ftp://home.example/memory", "ftp"), ("http://8.8.8.8/mcp", "not encrypted"), ("http://127.0.0.1:9/mcp", "127.0.0.1:9"),
+        ("https://home.example/mcp", "ends within a day"), ("ftp://home.example/memory", "ftp"), ("http://8.8.8.8/mcp", "not encrypted"), ("http://127.0.0.1:9/mcp", "127.0.0.1:9"),
         (f"git+file://{tmp_path}/nowhere.git", "git says"),
     ):  # fmt: skip
         one = Machine(database, tmp_path / "laptop", "laptop", address=address)

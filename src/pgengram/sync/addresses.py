@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 from urllib.parse import urlsplit
 
 from pgengram.errors import InvalidInput
 from pgengram.runtime.operating_system import remove_tree
+from pgengram.store.connection.database import Transaction
 from pgengram.store.sync import state
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import ExchangedFolder, Remote
 
+if TYPE_CHECKING:
+    from pgengram.sync.remotes.sign_in import SignIn
+
+# While a file is written or a server asked: to a network's disk, or by a slow line.
+SLOW: Final = {"idle_in_transaction_session_timeout": "300000"}
 MIRRORS: Final = "exchange"  # folder in the data folder, of what a remote keeps like elsewhere
 STORED: Final = "exchanged"  # … of what a server stores for others
 MakeRemote = Callable[[str, Key, str | None, Path], Remote]
@@ -27,6 +35,36 @@ def exchanged_folder(settings: state.Settings, data: Path) -> ExchangedFolder:
         return ExchangedFolder(Folder(Path(settings.folder), key), None)
     mirror = _mirror(settings, data)
     return ExchangedFolder(Folder(mirror, key), make(settings.folder, key, settings.token, mirror))
+
+
+async def renewed(tx: Transaction) -> state.Settings | None:
+    """Return how a memory is synchronised, if it is, with what lets this machine into a server for a while to come.
+
+    Raises:
+        OSError: the server is away, or has ended this machine's connection.
+    """
+    settings = await state.settings(tx)
+    signed_in = _sign_in_of(settings)
+    if settings is None or signed_in is None or not signed_in.is_due:
+        return settings
+    await tx.set_local(SLOW)
+    settings = replace(settings, token=(await asyncio.to_thread(signed_in.renewed)).as_token())
+    await tx.run(state.LET_IN, {"token": settings.token})
+    return settings
+
+
+def is_due(settings: state.Settings) -> bool:
+    """Whether what lets this machine into a server is to be renewed."""
+    signed_in = _sign_in_of(settings)
+    return signed_in is not None and signed_in.is_due
+
+
+def _sign_in_of(settings: state.Settings | None) -> SignIn | None:
+    if settings is None or not (settings.token or "").startswith("{"):
+        return None
+    from pgengram.sync.remotes.sign_in import SignIn
+
+    return SignIn.of(settings.token)
 
 
 def forget_mirror(settings: state.Settings, data: Path) -> None:

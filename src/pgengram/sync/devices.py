@@ -7,7 +7,7 @@ import platform
 import secrets
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,10 +15,10 @@ from pgengram import fields as f
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.service.core import Core
 from pgengram.store.connection.begin import FIRST_SPACE, UPKEEP
-from pgengram.store.connection.database import Database
+from pgengram.store.connection.database import Database, Transaction
 from pgengram.store.sync import state
 from pgengram.store.sync.state import DEVICE
-from pgengram.sync.addresses import exchanged_folder, forget_mirror, remote_for
+from pgengram.sync.addresses import exchanged_folder, forget_mirror, remote_for, renewed
 from pgengram.sync.files import Record, Unreadable
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
@@ -168,7 +168,7 @@ async def erase_elsewhere(database: Database, namespace_id: int, data: Path) -> 
         NotReady: the folder is away, so that they would not hear of it.
     """
     async with database.transaction(namespace_id, member=UPKEEP) as tx:
-        settings = await state.settings(tx)
+        settings = await _let_in(tx)
         if settings is None:
             return
         erased = await state.erased(tx) | {row["id"] for row in await tx.rows(state.ALL_IDS)}
@@ -185,10 +185,58 @@ def _erase_all(exchanged: ExchangedFolder, settings: state.Settings, erased: set
         exchanged.folder.erase_all(settings.device, erased, gone, time.time_ns() // 1000)
         exchanged.publish(settings.device, [])
     except OSError as error:
-        raise NotReady(
-            f"{settings.folder} is not there, so the other machines would not hear of it.",
-            "Nothing was changed. Bring it back, or run `pgengram sync leave` first to erase on this machine only.",
-        ) from error
+        raise _would_not_hear(settings.folder) from error
+
+
+def _would_not_hear(place: str) -> NotReady:
+    return NotReady(
+        f"{place} is not there, so the other machines would not hear of it.",
+        "Nothing was changed. Bring it back, or run `pgengram sync leave` first to erase on this machine only.",
+    )
+
+
+async def _let_in(tx: Transaction) -> state.Settings | None:
+    try:
+        return await renewed(tx)
+    except OSError as error:
+        raise _would_not_hear("The server") from error
+
+
+async def set_token(core: Core, token: str | None) -> None:
+    """Let this machine into its server by another token, or after a new sign-in.
+
+    Raises:
+        Conflict: it is not synchronised.
+        InvalidInput: the server does not let it in so.
+    """
+    async with core.store.transaction() as tx:
+        settings = await state.settings(tx)
+    if settings is None:
+        raise Conflict(NOT_ON, BEGIN)
+    exchanged = exchanged_folder(replace(settings, token=token), core.settings.data_path)
+    await asyncio.to_thread(_reach, exchanged, settings, joins=False)
+    async with core.store.transaction() as tx:
+        await tx.run(state.LET_IN, {"token": token})
+
+
+async def server_address(core: Core) -> tuple[str, str]:
+    """Return the address of the server through which a memory is exchanged, and this machine's name.
+
+    Raises:
+        Conflict: it is not synchronised, or through no server.
+    """
+    async with core.store.transaction() as tx:
+        settings = await state.settings(tx)
+    if settings is None:
+        raise Conflict(NOT_ON, BEGIN)
+    if not is_server(settings.folder):
+        raise Conflict("This memory is exchanged through no pgengram server.", "There is nothing to sign in to.")
+    return settings.folder, settings.device_name
+
+
+def is_server(address: str) -> bool:
+    """Whether an address is that of a pgengram server."""
+    return address.startswith(("https://", "http://"))
 
 
 async def key_of(core: Core) -> Key:

@@ -18,7 +18,7 @@ from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.sync import rows, state
 from pgengram.store.sync.state import DEVICE
 from pgengram.sync import memories
-from pgengram.sync.addresses import exchanged_folder
+from pgengram.sync.addresses import SLOW, exchanged_folder, is_due, renewed
 from pgengram.sync.documents import MemoryDocuments, RowDocuments, kept_state, microseconds
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import CHANGES, File, small
@@ -28,9 +28,6 @@ from pgengram.sync.mirror import ExchangedFolder
 
 WRITTEN_AT_ONCE: Final = 500  # records of one file
 TURNS_AT_ONCE: Final = 100  # … if they are turns, which may be much longer than memories
-SLOW_DISK: Final = {
-    "idle_in_transaction_session_timeout": "300000"
-}  # while files are written, to a network's disk maybe
 AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
 
 
@@ -77,6 +74,9 @@ class Exchange:
             self._memo = Memo()
         run = None
         try:
+            if is_due(settings):
+                async with _alone(self._core) as tx:
+                    settings = await renewed(tx) or settings
             folder = self._folder(settings)
             run = _Run(self._core, settings, folder, self._writer, self._clock, self._memo, outcome)
             await run.all(set_back=set_back)
@@ -232,7 +232,7 @@ class _Run:
         if not parts:
             return False
         async with self._transaction() as tx:
-            await tx.set_local(SLOW_DISK)
+            await tx.set_local(SLOW)
             joined = await asyncio.to_thread(self._folder.join, parts)
             if joined is None:
                 return False
@@ -250,7 +250,7 @@ class _Run:
                 return False
             records = await self._written(tx, changed)
             if records:
-                await tx.set_local(SLOW_DISK)
+                await tx.set_local(SLOW)
                 self.is_unsure = True
                 file = await asyncio.to_thread(self._folder.write, device, name, records, self._clock())
                 await state.note_files(tx, [file.noted(written=True)])

@@ -17,7 +17,7 @@ OWN: Final = frozenset({"id", "record", "version", "idempotency_key", "speaker_k
 PARTS: Final = frozenset({"tags", "detail", "activation", "history"})
 DETAIL, TAG, HISTORY = "detail.", "tag:", ONCE + "history:"
 COUNTED: Final = ("success_count", "total_attempts")  # of a procedure
-# Before the name of a machine. The no-break space tells who was named here from a client called "Claude on Mac".
+# Before the name of a machine. A client may be called "Claude on Mac"; none has the no-break space.
 ON: Final = " on\N{NO-BREAK SPACE}"
 NEVER: Final = -1e9  # a logarithm of nothing, as JSON has no infinity
 
@@ -39,10 +39,10 @@ def history_of(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
     times: Counter[str] = Counter()
     found = {}
     for row in record["history"]:
-        told = [row.get(name) for name in ("operation", "at", "session_id", "changes")]
-        digest = digest_of(told)
+        identity = [row.get(name) for name in ("operation", "at", "session_id", "changes")]
+        digest = digest_of(identity)
         times[digest] += 1
-        found[HISTORY + (digest if times[digest] == 1 else digest_of([*told, times[digest]]))] = row
+        found[HISTORY + (digest if times[digest] == 1 else digest_of([*identity, times[digest]]))] = row
     return found
 
 

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+import platform
+import webbrowser
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
@@ -10,7 +13,7 @@ import typer
 from pgengram.cli.help import Commands
 from pgengram.cli.options import AsJson
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import FAILED, command, confirm, opened_manager, print_answer
+from pgengram.cli.runtime import FAILED, command, confirm, opened_manager, print_answer, print_note
 from pgengram.errors import Conflict
 
 if TYPE_CHECKING:
@@ -29,7 +32,11 @@ Shared = Annotated[
     ),
 ]
 Token = Annotated[
-    str, typer.Option("--token", help="Of a pgengram server: what `pgengram token create` printed there.")
+    str,
+    typer.Option(
+        "--token",
+        help="For a pgengram server: what `pgengram token create` printed there. Default: sign in with the browser.",
+    ),
 ]
 
 
@@ -45,7 +52,8 @@ async def init(folder: Shared, name: Name = "", token: Token = "", as_json: AsJs
     from pgengram.sync import devices
 
     async with opened_manager(personal=True) as core:
-        key = await devices.begin(core, folder, None, name, token or None)
+        let_in = token or await _token_by_sign_in(folder, name)
+        key = await devices.begin(core, folder, None, name, let_in)
         outcome = await _exchanged(core, quiet=as_json)
     return _print_outcome(
         outcome, ON_THE_OTHER.format("URL" if "://" in folder else "FOLDER", key.code), as_json=as_json, code=key.code
@@ -69,7 +77,25 @@ async def join(
     from pgengram.sync.keys import Key
 
     async with opened_manager(personal=True) as core:
-        await devices.begin(core, folder, Key.from_code(code), name, token or None)
+        key = Key.from_code(code)
+        let_in = token or await _token_by_sign_in(folder, name)
+        await devices.begin(core, folder, key, name, let_in)
+        outcome = await _exchanged(core, quiet=as_json)
+    return _print_outcome(outcome, as_json=as_json)
+
+
+@sync.command("sign-in")
+@command
+async def sign_in(token: Token = "", as_json: AsJson = False) -> int:
+    """Let this machine into the server again, in the browser or by another token, and exchange what waited.
+
+    Example: `pgengram sync sign-in`
+    """
+    from pgengram.sync import devices
+
+    async with opened_manager(personal=True) as core:
+        address, name = await devices.server_address(core)
+        await devices.set_token(core, token or await _token_by_sign_in(address, name))
         outcome = await _exchanged(core, quiet=as_json)
     return _print_outcome(outcome, as_json=as_json)
 
@@ -160,6 +186,24 @@ async def forget_device(
     async with opened_manager(personal=True) as core:
         gone = await devices.forget(core, device)
     print_answer(f"{gone.name} is no longer waited for.", {"forgotten": gone.id}, as_json=as_json)
+
+
+async def _token_by_sign_in(address: str, name: str) -> str | None:
+    """Let a person sign in to a server in the browser, and return what is kept as its token; None for other places."""
+    from pgengram.sync.devices import is_server
+
+    if not is_server(address):
+        return None
+    from pgengram.sync.remotes.server import check_address
+    from pgengram.sync.remotes.sign_in import sign_in as asked
+
+    check_address(address)
+    return await asyncio.to_thread(asked, address, name or platform.node() or "a machine", _show)
+
+
+def _show(page: str) -> None:
+    print_note(f"Open this page, and allow this machine to read and write your memories:\n{page}")
+    webbrowser.open(page)
 
 
 async def _exchanged(core: Core, *, quiet: bool) -> Outcome:

@@ -18,6 +18,7 @@ from pgengram.store.clients.connections import ACCESS_PREFIX
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import Files
 from pgengram.sync.remotes import with_bytes
+from pgengram.sync.remotes.sign_in import AGAIN, SignIn
 
 PATH: Final = "/sync/"
 TIMEOUT_S: Final = 30.0
@@ -40,14 +41,15 @@ class ServerRemote:
 
     def __init__(self, address: str, key: Key, token: str | None, _: Path) -> None:
         self._base = address.rstrip("/").removesuffix("/mcp") + PATH + key.folder_name
-        parts = urlsplit(address)
-        if parts.scheme == "http" and not _is_near(parts.hostname or ""):
-            raise InvalidInput(f"{address} is not encrypted, so others could read your token.", "Use https://.")
+        check_address(address)
         if token and token.startswith(ACCESS_PREFIX):
             raise InvalidInput(
-                "That token was given to a program that signed in, and ends within the hour.",
-                "Make one for this machine on the server: `pgengram token create NAME`.",
+                "That token was given to another program that signed in, and ends within a day.",
+                "Leave out --token: this machine signs in by itself. Or make one: `pgengram token create NAME`.",
             )
+        signed_in = SignIn.of(token)
+        self._is_signed_in = signed_in is not None
+        token = token if signed_in is None else signed_in.access
         self._headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def digest(self, data: bytes) -> str:
@@ -100,7 +102,20 @@ class ServerRemote:
             time.sleep(wait_s)
         if answer.is_success or (may_lack and answer.status_code == httpx.codes.NOT_FOUND):
             return answer
+        if answer.status_code == httpx.codes.UNAUTHORIZED and self._is_signed_in:
+            raise ConnectionError(f"{self._host} has ended this machine's connection; {AGAIN}")
         raise ConnectionError(f"{self._host} answered {answer.status_code}: {_said(answer)}")
+
+
+def check_address(address: str) -> None:
+    """Make sure that what lets a machine in crosses no network that others can read.
+
+    Raises:
+        InvalidInput: it would.
+    """
+    parts = urlsplit(address)
+    if parts.scheme == "http" and not _is_near(parts.hostname or ""):
+        raise InvalidInput(f"{address} is not encrypted, so others could read your token.", "Use https://.")
 
 
 def _wait_s(answer: httpx.Response) -> float:
