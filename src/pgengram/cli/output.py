@@ -138,11 +138,15 @@ def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> No
     """
     hits = found["results"]
     fit = fit_of(found.get("query", ""), hits, found.get("evidence"))
-    if hits and not fit.sure:
+    measures = SCORE | PARTS if why else SCORE
+    if hits and not found.get("query"):
+        say("Nothing was asked. The newest:")
+        measures = {}
+    elif hits and not fit.sure:
         say("Perhaps:" if fit.hits else "Nothing fits for certain. The nearest:")
     shown = hits if everything else fit.hits or hits[:NEAREST]
     if shown or not found.get("turns"):
-        print_found(shown, SCORE | PARTS if why else SCORE, found.get("note"))
+        print_found(shown, measures, found.get("note"))
     else:
         say("No memory fits, but this was said:")
     if left := len(hits) - len(shown):

@@ -128,9 +128,14 @@ def print_error(error: Mapping[str, str]) -> int:
     return INVALID if error["code"] == InvalidInput.code else FAILED
 
 
+NOTHING_GIVEN: Final = "blank → left out"  # how an argument without a text was read, which needs no explaining
+
+
 def note_readings(answer: Mapping[str, Any]) -> None:
     """Print to standard error how arguments were read that were given otherwise."""
     for argument, reading in (answer.get("read") or {}).items():
+        if reading == NOTHING_GIVEN:
+            continue
         known_ones = ""
         if argument == "kind":
             from pgengram.fields import KINDS  # here, because it takes long to import

@@ -113,7 +113,7 @@ def _print_answer(asked: list[Asked], *, stored: int, good: int) -> None:
     say(f"Stored {stored} memories of a fictional company. The questions use different words than the memories:")
     for one in asked:
         screen.print(Text(f"\n{one.question}", style="bold"))
-        print_hits(one.hits[:RANKED], {"score": lambda hit: hit.get("score")}, mark=one.expected_id)
+        print_hits(one.hits[:RANKED], {}, mark=one.expected_id)
     say(f"\n{good} of {len(asked)} expected memories are among the first {SHOWN}, marked ✓.")
 
 

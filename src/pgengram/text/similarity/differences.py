@@ -191,6 +191,11 @@ def new_names(newer: str, older: str) -> frozenset[str]:
     return (one.names | one.openings).difference(other.lowered) - time_words()
 
 
+def names_in(text: str) -> list[str]:
+    """Return the words with a capital inside a sentence, as they are written, each once: names, in German any noun."""
+    return [*dict.fromkeys(word for word, opens in _capitalised_words(text) if not opens)]
+
+
 def _begins_with_a_name(text: Reading) -> bool:
     return text.lowered[0] in text.openings | text.names
 

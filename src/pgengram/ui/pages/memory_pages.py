@@ -16,6 +16,7 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.service.answers import said
 from pgengram.service.conversations import Conversations
+from pgengram.text.similarity.differences import names_in
 from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication, while_awaited
 from pgengram.ui.view_data.changes import as_typed, change_asked, edited
 from pgengram.ui.view_data.query_values import (
@@ -30,6 +31,7 @@ from pgengram.ui.view_data.view_service import PAGE, Results
 CANDIDATES: Final = 8  # to link to
 LONG_TEXT: Final = 1_500  # characters, and lines, from which on a text is shown in part at first
 LONG_LINES: Final = 25
+FEW_WORDS: Final = 3  # that may be the name of something
 FIRST_TURNS: Final = 3  # below the memories
 MAX_TURNS: Final = 50
 COUNT_AT_ONCE_S: Final = 0.02  # that the list itself waits for it
@@ -52,6 +54,12 @@ def _onward(asked: Mapping[str, str], found: Results | None) -> dict[str, Any]:
     return {"more": more, "narrowed": bool(kept.keys() - {"q", "sort", "mode", "weak", "at"})}
 
 
+def _subjects(question: str) -> list[str]:
+    """Return what there may be a page about: a few words themselves, else the names in a question."""
+    words = len(question.split())
+    return [question] if 1 <= words <= FEW_WORDS else names_in(question)[:FEW_WORDS]
+
+
 class MemoryPages(PageApplication):
     """One memory, lists of them, and what is forgotten."""
 
@@ -69,6 +77,7 @@ class MemoryPages(PageApplication):
         lists = found is not None and self.views.lists(asked)
         total = await self.views.total(asked, found, patience_s=COUNT_AT_ONCE_S) if lists else None
         shown: dict[str, Any] = {"asked": asked, "found": found, **_onward(asked, found), "looking": found is None}
+        shown |= {"subjects": _subjects(asked.get("q", "").strip())}
         shown |= {"address": "/?" + urlencode(asked), "total": total, "counting": lists and total is None}
         if not part:
             shown |= {"facets": await self.views.facets(asked, patience_s=COUNT_AT_ONCE_S), "watched": None}
@@ -90,7 +99,7 @@ class MemoryPages(PageApplication):
         """Tell how many memories pass the filters, where that took longer than the list itself."""
         asked = _search_fields(request)
         total = await self.views.total(asked, None, patience_s=COUNTING_S)
-        return self._page("_count.html", found=None, total=total, counting=False, part=False)
+        return self._page("_count.html", found=None, subjects=[], total=total, counting=False, part=False)
 
     async def live(self, request: Request) -> Response:
         """Tell an open page the versions of the newest memories and of its own, so that it sees what others change."""
