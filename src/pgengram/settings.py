@@ -59,8 +59,8 @@ class Settings:
     toolsets: str = _setting(
         "core,review",
         "Which groups of tools to list, comma-separated: `core`, `review`, `graph`, `maintenance`, `clusters`, "
-        "`working`, `identity`, or `all`; or `essential`, five tools of the core. `hosts` adds the `search` and `fetch` "
-        "that ChatGPT calls and has when it signs in, `card` the card in the chat that every program then has.",
+        "`working`, `identity`, or `all`; or `essential`, five tools of the core. `hosts` adds the `search` and "
+        "`fetch` that ChatGPT calls and has when it signs in, `card` the card in the chat that every program then has.",
     )
     compat: str = _setting(
         "",
@@ -77,8 +77,8 @@ class Settings:
     )
     backup_days: str = _setting(
         "",
-        "How many daily backups are kept, beside the last of each of four weeks; 0 makes none. Empty: 7 of the embedded "
-        "PostgreSQL, 0 of one of your own.",
+        "How many daily backups are kept, beside the last of each of four weeks; 0 makes none. Empty: 7 of the "
+        "embedded PostgreSQL, 0 of one of your own.",
     )
     log_level: str = _setting(
         "WARNING",
