@@ -25,10 +25,9 @@ from pgengram.sign_in.pages import SpaceChoice
 from pgengram.sign_in.passkeys import InvalidPasskey, PasskeyVerifier
 from pgengram.sign_in.requests import Asking, OAuthError, PageError, browser_name, cookie_value, form_of, parameters
 from pgengram.store.clients import connections
-from pgengram.store.clients.asked import Asked
+from pgengram.store.clients.asked import Asked, Proof
 from pgengram.store.clients.connections import Connection, Connections
 from pgengram.store.clients.page_sign_ins import PAGE_CLIENT
-from pgengram.store.clients.proofs import Proof
 from pgengram.store.clients.sign_in_requests import PAGE_LIFE, REQUEST_LIFE, SignInRequests
 from pgengram.store.clients.token_secrets import hashed
 from pgengram.store.connection.database import Role

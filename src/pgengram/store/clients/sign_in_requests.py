@@ -15,9 +15,8 @@ from typing import TYPE_CHECKING, Any, Final
 from psycopg.types.json import Jsonb
 
 from pgengram.store.clients import page_sign_ins
-from pgengram.store.clients.asked import Asked, Scope
+from pgengram.store.clients.asked import Asked, Proof, Scope
 from pgengram.store.clients.connections import Connection, Connections, note
-from pgengram.store.clients.proofs import Proof
 from pgengram.store.clients.token_secrets import hashed
 from pgengram.store.spaces import persons
 from pgengram.store.spaces.names import Right

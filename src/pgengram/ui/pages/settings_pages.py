@@ -16,7 +16,7 @@ from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication
 from pgengram.ui.view_data.jobs import Absent
-from pgengram.ui.view_data.machines import machines_of
+from pgengram.ui.view_data.programs import machines_of
 from pgengram.ui.view_data.query_values import number_given, whole_number
 
 

@@ -1,14 +1,16 @@
-"""The programs and browsers that signed in to one namespace over HTTP, as they are looked at and ended."""
+"""What the page of settings shows of others: programs and browsers that signed in, which it ends, and machines."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
-from pgengram.errors import NotFound
+from pgengram.errors import Conflict, NotFound
+from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.store.clients import passkeys
 from pgengram.store.clients.connections import Connections
 from pgengram.store.connection.database import Row
+from pgengram.sync import devices
 
 LOGGED: Final = 50
 
@@ -63,3 +65,11 @@ class Programs:
             raise NotFound("connection", id_[:32], "The list shows them.")
         await self._connections.revoke([id_])
         return f"The connection of {found['client_name']} is ended."
+
+
+async def machines_of(core: Core) -> dict[str, Any] | None:
+    """Return how the exchange with other machines stands, as `pgengram sync status` does; None without one."""
+    try:
+        return (await devices.status(core)).as_dict()
+    except Conflict:  # it is not exchanged
+        return None
