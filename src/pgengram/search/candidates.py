@@ -273,8 +273,7 @@ def by_period() -> str:
 KNOWN_OF_EACH: Final = f"""
 SELECT c.memory_id AS id, c.similarity, c.words, c.matched, c.found_by, c.parts, m.*, a.relevance, (SELECT vectors FROM sized) AS vectors
 FROM members c
-CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {by_period()} AS period,
-    (date_part('epoch', now()) - date_part('epoch', coalesce(m.occurred_at, m.last_confirmed_at, m.created_at))) / 86400 AS age_days
+CROSS JOIN LATERAL (SELECT m.session_id, m.session_sequence, m.speaker_key, m.turn_features, octet_length(m.content) AS size, {by_period()} AS period
   FROM memories m WHERE m.namespace_id = %(namespace_id)s AND m.id = c.memory_id OFFSET 0) AS m
 CROSS JOIN LATERAL (SELECT pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance FROM memory_activation a
   WHERE a.namespace_id = %(namespace_id)s AND a.memory_id = c.memory_id OFFSET 0) AS a"""

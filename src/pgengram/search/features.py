@@ -61,7 +61,6 @@ class Candidates:
     size: NDArray[np.int64]
     period: Numbers
     relevance: Numbers
-    age_days: Numbers
 
     @classmethod
     def of(cls, read: Mapping[str, Sequence[Any]], mean_cosine: float) -> Candidates:
@@ -92,7 +91,6 @@ class Candidates:
             column("size", int),
             column("period"),
             column("relevance"),
-            column("age_days"),
         )
 
     def turns(self) -> NDArray[np.intp]:

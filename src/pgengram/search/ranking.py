@@ -38,12 +38,9 @@ if TYPE_CHECKING:
     from pgengram.search.features import Numbers
 
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
-# No data set tells these: what happened in the time that is asked for; what matters more now; and of what says nearly
-# the same the newer.
+# No data set tells these: what happened in the time that is asked for, and what matters more now.
 WEIGHT_PERIOD: Final = 0.25
 WEIGHT_RELEVANCE: Final = 0.06
-WEIGHT_RECENCY: Final = 0.025
-RECENCY_HALF_LIFE_DAYS: Final = 30
 
 # The hits with all that leaves, in any order. Which are linked as contradicting is read with them, so that few answers
 # need another statement. Uses memories_pkey, memory_relationships_pkey and memory_relationships_to.
@@ -61,8 +58,7 @@ def scored(columns: dict[str, Numbers], found: Candidates) -> Numbers:
     """Return the score of each candidate: the weighted sum of its features, and of what no data set tells."""
     import numpy as np
 
-    recency = 0.5 ** (np.maximum(found.age_days, 0) / RECENCY_HALF_LIFE_DAYS)
-    usual = WEIGHT_PERIOD * found.period + WEIGHT_RELEVANCE * found.relevance + WEIGHT_RECENCY * recency
+    usual = WEIGHT_PERIOD * found.period + WEIGHT_RELEVANCE * found.relevance
     return np.asarray(usual + sum(weight * columns[name] for name, weight in weights("ranking").items()))
 
 
