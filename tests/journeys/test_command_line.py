@@ -255,6 +255,7 @@ def test_a_demo_asks_three_questions_and_ends_in_the_lines_to_type_next() -> Non
 
     assert shown.count("?\n") == 3
     assert "3 of 3 expected memories" in shown
+    assert "score" not in shown
     assert "\n  pgengram demo --keep pgengram-demo\n" in shown
     assert len(shown.splitlines()) < 40
 

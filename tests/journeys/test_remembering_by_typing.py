@@ -139,6 +139,17 @@ def test_a_part_of_a_word_finds_what_contains_it_and_a_question_of_other_things_
         assert "Nothing fits" not in found
 
 
+def test_a_search_for_nothing_lists_the_newest_and_explains_no_argument(store: dict[str, str]) -> None:
+    added(store, "A lamp.")
+
+    found = typed(store, "search", "")
+
+    assert found.stdout.startswith("Nothing was asked. The newest:")
+    assert "A lamp." in found.stdout
+    assert "score" not in found.stdout
+    assert "blank" not in found.stderr
+
+
 def test_a_search_says_as_much_of_its_evidence_as_the_tools_do(store: dict[str, str]) -> None:
     for text in (
         "Mara moved billing to Stripe on 3 March 2026, because only Stripe handles SEPA direct debit.",

@@ -326,6 +326,8 @@ async def test_a_project_a_topic_and_a_name_have_a_page_that_reads_as_a_text(
     told = await page.locator(".account .content").all_inner_texts()
     assert told[:2] == ["Keeper Ines runs Skerry.", "Skerry is a rock with one house."]
 
+    await page.goto(browser.base + "/?q=tell me everything that we know about Ines")
+    assert await page.get_by_role("link", name="all about “Ines”").get_attribute("href") == "/about?name=Ines"
     await page.goto(browser.base + "/?q=Ines")
     await page.get_by_role("link", name="all about “Ines”").click()
     await page.get_by_role("heading", name="Ines", exact=True).wait_for()
