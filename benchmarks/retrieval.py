@@ -385,7 +385,8 @@ def show(figures: dict[str, Any], screen: Console) -> None:
         )
     )
     screen.print(table("is there an answer?", figures["evidence"]))
-    screen.print(table("what a new memory replaces", figures["hints"]))
+    if figures["hints"]:
+        screen.print(table("what a new memory replaces", figures["hints"]))
 
 
 def measured(answers: Sequence[Answered], filled: Sequence[Filled]) -> dict[str, Any]:

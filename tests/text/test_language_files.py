@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from helpers import examples
 from pgengram.search.times.dates import Period, periods, times
-from pgengram.text.languages import FOLDER, LanguageData, entries, gaps, languages, phrases
+from pgengram.text.languages import FOLDER, LanguageData, entries, languages, phrases
 from pgengram.text.lexical.language import language_of
 from pgengram.text.lexical.vocabulary import announces_change, asks_for_all, asks_for_time, is_small_talk, lasting
 from pgengram.text.similarity.differences import differences
@@ -23,6 +23,11 @@ from pgengram.text.similarity.differences import differences
 WITH_TIMES = [code for code, one in languages().items() if one.times]
 MOMENTS = st.datetimes(datetime(1950, 1, 1), datetime(2099, 12, 1), timezones=st.just(UTC))
 DAY = timedelta(days=1)
+# Keys that any language may need; the others say what only some have.
+USUAL = (
+    "common", "asking", "light", "stemmer", "lexicon", "negations", "opposites", "number_words", "openings", "first_person",
+    "second_person", "changes", "from_when", "lasting", "small_talk", "asks_when", "asks_nothing", "list_commands", "all_of_them", "times",
+)  # fmt: skip
 
 # A made-up one, and what is read by its file alone.
 MADE_UP = """
@@ -65,6 +70,16 @@ print(clear_language(said), foreign_stems(said), *periods("3 zar 2024", now), *p
 print(announces_change("it znow rains"), announces_change("zsince 2020"), asks_for_time("zwen?"), is_small_talk("Zhello, friend!"))
 print(differences("zu cat zi here", "zu cat zi znot here"), differences("zu has ztwo", "zu has zdozen"))
 """
+
+
+def gaps(of: LanguageData) -> list[str]:
+    """Return the usual keys that a language has nothing for."""
+    instead = {
+        "negations": bool(of.negation_pattern),
+        "number_words": "numbers" in of.times,
+        "stemmer": of.lexicon in ("characters", "syllables"),  # their words have no forms
+    }
+    return [key for key in USUAL if not getattr(of, key) and not instead.get(key)]
 
 
 @pytest.mark.parametrize("one", languages().values(), ids=languages())

@@ -98,11 +98,6 @@ class LanguageData:
         return not (self.script or self.script_of)
 
 
-# Keys that any language may need; the others say what only some have.
-USUAL: Final = (
-    "common", "asking", "light", "stemmer", "lexicon", "negations", "opposites", "number_words", "openings", "first_person",
-    "second_person", "changes", "from_when", "lasting", "small_talk", "asks_when", "asks_nothing", "list_commands", "all_of_them", "times",
-)  # fmt: skip
 _NOTHING: Final = LanguageData(code="und", name="undetermined")
 
 
@@ -124,16 +119,6 @@ def languages() -> dict[str, LanguageData]:
 def language_data(code: str | None) -> LanguageData:
     """Return what is known of a language; nothing of one without a file."""
     return languages().get(code or "", _NOTHING)
-
-
-def gaps(of: LanguageData) -> list[str]:
-    """Return the usual keys that a language has nothing for."""
-    instead = {
-        "negations": bool(of.negation_pattern),
-        "number_words": "numbers" in of.times,
-        "stemmer": of.lexicon in ("characters", "syllables"),  # their words have no forms
-    }
-    return [key for key in USUAL if not getattr(of, key) and not instead.get(key)]
 
 
 def entries(text: str) -> list[str]:
