@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from datetime import timedelta
 from typing import Any
 
 import pytest
 from mcp import Client
 
 from helpers import Answer, Database, Served, call, refused, remember
+from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.maintenance import findings
 
 
@@ -326,3 +329,11 @@ async def test_without_a_threshold_the_models_own_decides(client: Client) -> Non
 
     assert (await review(client, "duplicates"))["findings"] == []
     assert len((await review(client, "duplicates", threshold=0.5))["findings"]) == 1
+
+
+async def test_a_review_may_judge_its_pairs_for_as_long_as_a_busy_machine_takes(manager: MemoryManager) -> None:
+    async with manager.store.snapshot() as tx:
+        await Review(tx, None, 5).inspect(["duplicates"], None, threshold=0.9, offset=0, stale=timedelta(days=1))
+
+        allowed = await tx.rows("SELECT current_setting('idle_in_transaction_session_timeout') AS silence")
+    assert allowed == [{"silence": "0"}]

@@ -26,6 +26,7 @@ from pgengram.store.maintenance import findings
 from pgengram.store.maintenance.findings import Pair
 from pgengram.store.memory import memories
 from pgengram.store.memory.plans import Step
+from pgengram.store.reading.transferring import BEGIN_READING
 from pgengram.store.sync import disputes
 from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
@@ -99,6 +100,7 @@ class Review:
             offset: of the memories that are compared.
             stale: for how long a memory of no use was not used.
         """
+        await self._tx.rows(BEGIN_READING)  # pairs are judged between statements, for seconds on a busy machine
         if "disputed" in wanted:
             await self.note_disputes()
         if not COMPARING.isdisjoint(wanted):
