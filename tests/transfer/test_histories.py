@@ -48,7 +48,7 @@ def turns(database: Database) -> list[tuple[Any, ...]]:
 
 
 def memories(database: Database) -> list[str]:
-    return [row["content"] for row in database.rows("SELECT content FROM memories ORDER BY content")]
+    return sorted(row["content"] for row in database.rows("SELECT content FROM memories"))  # whatever the collation
 
 
 def reasons(report: Imported) -> dict[str, int]:
