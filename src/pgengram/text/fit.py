@@ -28,13 +28,7 @@ def is_likely(hit: Mapping[str, Any], evidence: str | None) -> bool:
 
 
 def fit_of(question: str, hits: Sequence[dict[str, Any]], evidence: str | None) -> Fit:
-    """Return what a person is shown for a question.
-
-    Args:
-        question: as it was typed.
-        hits: best first, with `content`, and with `unlikely` if they have that.
-        evidence: of the answer.
-    """
+    """Return what a person is shown for a question, as it was typed, of its hits, best first, with their evidence."""
     part = _plain(question)
     containing = [len(part) >= LEAST_PART and part in _plain(hit["content"]) for hit in hits]
     fits = [contains or is_likely(hit, evidence) for hit, contains in zip(hits, containing, strict=True)]

@@ -294,8 +294,6 @@ def _subject_words(text: str) -> set[str]:
 
 # A whole number and the one or two words after it; no part of a date, a time, a version or a sum of money.
 _COUNTED: Final = re.compile(r"(?<![\w.,:/$€£-])(\d{1,7})\s+([^\W\d_]{4,})(?:\s+([^\W\d_]{4,}))?")
-
-
 # A word and the number that it has; no part of a date, a time or a code. Behind short words ("is", "est de") no number
 # of something else: "gauges in 7 towns".
 _NUMBER_ALONE: Final = r"[€$£]?(\d+(?:[.,]\d+)?)(?![\w:/-])"
@@ -307,9 +305,8 @@ _VALUED: Final = re.compile(
 def other_numbers(one: str, other: str) -> bool:
     """Whether two texts have other numbers of the same thing: of what they count, or what "confidence 0.55" says."""
     first, second = _values(one), _values(other)
-    return _counts_otherwise(one, other) or any(
-        first[thing].isdisjoint(second[thing]) for thing in first.keys() & second.keys()
-    )
+    valued = any(first[thing].isdisjoint(second[thing]) for thing in first.keys() & second.keys())
+    return valued or _counts_otherwise(one, other)
 
 
 @lru_cache(maxsize=256)
