@@ -90,6 +90,7 @@ async def test_a_file_that_cannot_be_read_waits_and_the_others_are_read(both: Bo
     [why] = outcome.unread.values()
     assert ("of format 2, which pgengram" in why) == (harm == "newer")
     assert ("another key" in why) == (harm in ("byte", "another memory's"))
+    assert ("Update pgengram" if harm == "newer" else "copy it again") in why
     assert await desktop.finds("boat") == ["The second boat is green."]
     assert (await desktop.status()).unread == outcome.unread
     assert (await desktop.syncs()).unread == outcome.unread  # which is not read again before it changes

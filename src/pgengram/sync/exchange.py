@@ -28,7 +28,7 @@ from pgengram.sync.mirror import ExchangedFolder
 
 WRITTEN_AT_ONCE: Final = 500  # records of one file
 TURNS_AT_ONCE: Final = 100  # … if they are turns, which may be much longer than memories
-AWAY: Final = "The folder {} is not there. Changes are kept until it is back."
+AWAY: Final = "The folder {} is not there. Mount it, or start what keeps it alike; changes are kept until it is back."
 
 
 def now_us() -> int:

@@ -36,6 +36,7 @@ LARGEST_TEXT: Final = 256_000_000  # bytes that one frame may grow to
 NONCE_BYTES: Final = 12
 LENGTH_BYTES: Final = 4
 MODE: Final = 0o600
+WAIT: Final = "Wait until the folder is up to date; if it stays so, copy it again from the machine that wrote it."
 
 Record = dict[str, Any]
 
@@ -121,7 +122,7 @@ def _head(file: IO[bytes]) -> tuple[bytes, Record]:
         found = dict(json.loads(line))
         version = int(found["format"])
     except (ValueError, TypeError, KeyError):
-        raise Unreadable("It is not all there yet.", "Wait until the folder is up to date.") from None
+        raise Unreadable("It is not all there yet.", WAIT) from None
     if version > FORMAT:
         raise Unreadable(
             f"It is of format {version}, which {_program_of(found)} wrote.",
@@ -134,7 +135,7 @@ def _frame(file: IO[bytes]) -> tuple[bytes, bool]:
     size = int.from_bytes(file.read(LENGTH_BYTES), "big")
     sealed = file.read(size) if NONCE_BYTES < size <= LARGEST_FRAME else b""
     if not sealed or len(sealed) < size:
-        raise Unreadable("It is not all there yet, or damaged.", "Wait until the folder is up to date.")
+        raise Unreadable("It is not all there yet, or damaged.", WAIT)
     following = file.peek(1)[:1]  # type: ignore[attr-defined]
     return sealed, not following
 
@@ -145,9 +146,7 @@ def _opened(cipher: Any, sealed: bytes, bound: bytes) -> Iterator[Record]:
     try:
         packed = cipher.decrypt(sealed[:NONCE_BYTES], sealed[NONCE_BYTES:], bound)
     except InvalidTag:
-        raise Unreadable(
-            "It was changed, is not all there, or was written with another key.", "Wait until the folder is up to date."
-        ) from None
+        raise Unreadable("It was changed, is not all there, or was written with another key.", WAIT) from None
     for line in _unpacked(packed).splitlines():
         yield json.loads(line)
 

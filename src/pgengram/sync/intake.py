@@ -29,6 +29,7 @@ ERASED_AT_ONCE: Final = 200
 WAITING_AT_ONCE: Final = 500
 Names = Mapping[str, set[str]]  # of fields, by the kind of record
 FORM: Final = (KeyError, TypeError, ValueError, AttributeError)  # what a record of another form raises
+SET_CLOCK: Final = "Set the clock that is wrong; then they are taken."
 OTHER_FORM: Final = "It has a form that can't be read."
 # Until a file that could not be read, and has not changed since, is read again.
 RETRY_US: Final = 10 * 60 * 1_000_000
@@ -91,18 +92,24 @@ class Reading:
         except FileNotFoundError:
             self.gone = True
         except (Unreadable, InvalidInput) as error:
-            self.fail(error.message, clock)
+            self.fail(_reason(error), clock)
         except FORM:
             self.fail(OTHER_FORM, clock)
         if unknown:
-            self.fail(f"It has {', '.join(sorted(unknown))}, which {folder.written_by(self.file)} wrote.", clock)
+            what = f"It has {', '.join(sorted(unknown))}, which {folder.written_by(self.file)} wrote."
+            self.fail(f"{what} Update pgengram on this machine.", clock)
         if late and self.problem is None:
-            self.problem = f"{len(late)} changes are dated more than a day ahead of this machine's clock."
+            self.problem = f"{len(late)} changes are dated more than a day ahead of this machine's clock. {SET_CLOCK}"
             self.due = min(late)
 
     def fail(self, problem: str, clock: int) -> None:
         """Note why a file could not be read, and try again later."""
         self.problem, self.due = problem, clock + RETRY_US
+
+
+def _reason(error: Unreadable | InvalidInput) -> str:
+    """Return why a file could not be read, and what to do, if that helps."""
+    return f"{error.message} {error.hint}" if isinstance(error, Unreadable) else error.message
 
 
 def _unknown(line: Line, names: Names) -> set[str]:
@@ -212,7 +219,7 @@ class Intake:
         except FileNotFoundError:
             reading.gone = True
         except (Unreadable, InvalidInput) as error:
-            reading.fail(error.message, self._clock())
+            reading.fail(_reason(error), self._clock())
         except FORM:
             reading.fail(OTHER_FORM, self._clock())
 

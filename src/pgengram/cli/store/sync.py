@@ -134,7 +134,11 @@ async def status(as_json: AsJson = False) -> None:
         about = "this machine" if one.is_this else f"last seen {one.seen[:10]}"
         behind = "; may still have what was erased elsewhere" if one.behind else ""
         lines.append(f"{one.id}  {one.name} ({about}, pgengram {one.version}{behind})")
-    lines += [f"Not read: {name}: {why}" for name, why in found.unread.items()]
+    names = {one.id: one.name for one in found.devices}
+    lines += [
+        f"Not read, of {names.get(name.partition('/')[0], 'a machine')}: {name}: {why}"
+        for name, why in found.unread.items()
+    ]
     print_answer("\n".join(lines), found.as_dict(), as_json=as_json)
 
 
