@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from mcp import Client
 
 from helpers import call, read, remember
+from pgengram.inputs import Question
+from pgengram.search.question import parse
 
 OTHERS = ("The boat lies in the harbour.", "Ines teaches chemistry.", "The kayak leaks at the stern.")
 
@@ -71,3 +77,12 @@ async def test_what_only_looks_like_an_id_is_searched_as_words(client: Client, a
     first = (await call(client, "search_memories", query=asked))["results"][0]
 
     assert (first["id"], "id" in first["why"]["found_by"]) == (wanted, False)
+
+
+HEX = "0123456789abcdef"
+
+
+@given(st.text(alphabet=HEX, min_size=8, max_size=8) | st.text(alphabet="abcdef", min_size=8, max_size=8))
+def test_whatever_digits_or_letters_an_id_ends_in_a_question_that_holds_them_asks_for_it(end: str) -> None:
+    for asked in ("{}を見せて", "compare {}, please", "¿Qué dice «{}»?"):
+        assert parse(Question(query=asked.format(end)), datetime.now(UTC)).ids == [end]

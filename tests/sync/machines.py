@@ -168,11 +168,11 @@ class Machine:
     async def texts(self) -> dict[str, str]:
         return {one["id"]: one["content"] for one in await self.lines() if one["record"] == "memory"}
 
-    async def states(self) -> list[str]:
+    async def states(self, here: str = "") -> list[str]:
         """Return all that the machines must agree on; each numbers versions for itself, and says of what was done
-        elsewhere on which machine that was.
+        elsewhere on which machine that was. What says nothing of it was done here, or wherever you say.
         """
-        found = (_agreed(line, self.name) for line in await self.lines())
+        found = (_agreed(line, here or self.name) for line in await self.lines())
         return sorted(json.dumps(agreed, sort_keys=True) for agreed in found if agreed)
 
     def where(self, text: str) -> list[str]:

@@ -77,8 +77,8 @@ def _unknown_words(asked: Sequence[str], language: str | None, english: Mapping[
     return [word for word in asked if word not in english and word.lower() not in light]
 
 
-# What an id is made of, inside a text; a word of letters alone is one only if it stands alone.
-_DIGITS: Final = re.compile(r"(?<![0-9a-z_-])(?=[a-f-]*\d)[0-9a-f-]{8,36}(?![0-9a-z_-])", re.IGNORECASE)
+# What an id is made of, inside a text; one in 2,600 ends in letters alone, and nearly no word has these letters only.
+_DIGITS: Final = re.compile(r"(?<![0-9a-z_-])[0-9a-f-]{8,36}(?![0-9a-z_-])", re.IGNORECASE)
 
 
 def _ids_in(query: str) -> list[str]:
