@@ -26,7 +26,6 @@ ATTEMPT_S: Final = 1.0
 REPORT_AT: Final = 2  # attempts; an ordinary start is over by then
 MOST_ATTEMPTS: Final = 900  # a slow machine takes minutes to make the data, and so does a recovery
 
-
 SERVER_UID = 60906  # run by root: neither a person's nor a service's, in a range that systemd keeps free
 SOCKET = ".s.PGSQL.5432"
 SOCKET_PATH_BYTES = 103  # macOS; Linux has 107

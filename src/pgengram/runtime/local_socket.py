@@ -16,6 +16,7 @@ import time
 
 from pgengram import __version__
 from pgengram.data_folder import default_data_folder, make_data_folder
+from pgengram.runtime import module_command
 
 TYPE_CHECKING = False  # as typing has it, which would take longer to import than all the rest
 if TYPE_CHECKING:
@@ -157,8 +158,8 @@ def start_server(place: Endpoints) -> None:
     with open(place.log, "ab", opener=_open_private) as log:
         if not PIPES:
             os.fchmod(log.fileno(), 0o600)  # one of an earlier version may be open to others
-        subprocess.Popen(
-            [sys.executable, "-P", "-m", "pgengram.local"],
+        subprocess.Popen(  # noqa: S603 - ours
+            module_command("pgengram.local"),
             stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=place.folder, **apart,
         )  # fmt: skip
 

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 SLOW: Final = {"idle_in_transaction_session_timeout": "300000"}
 MIRRORS: Final = "exchange"  # folder in the data folder, of what a remote keeps like elsewhere
 STORED: Final = "exchanged"  # … of what a server stores for others
+SERVERS: Final = ("http", "https")  # kinds of addresses of pgengram servers
 MakeRemote = Callable[[str, Key, str | None, Path], Remote]
 
 
@@ -60,7 +61,7 @@ def is_due(settings: state.Settings) -> bool:
 
 
 def _sign_in_of(settings: state.Settings | None) -> SignIn | None:
-    if settings is None or not (settings.token or "").startswith("{"):
+    if settings is None or not settings.token:
         return None
     from pgengram.sync.remotes.sign_in import SignIn
 
@@ -83,6 +84,16 @@ def _mirror(settings: state.Settings, data: Path) -> Path:
     return data / MIRRORS / settings.device
 
 
+def _scheme_of(address: str) -> str:
+    """Return the kind of an address, in small letters; empty for a path."""
+    return urlsplit(address).scheme if "://" in address else ""
+
+
+def is_server(address: str) -> bool:
+    """Whether an address is that of a pgengram server."""
+    return _scheme_of(address) in SERVERS
+
+
 def remote_for(address: str) -> MakeRemote | None:
     """Return what makes the remote to an address, of: the address, the key, a token, and a folder for what it keeps;
     None if the address is a path.
@@ -90,8 +101,8 @@ def remote_for(address: str) -> MakeRemote | None:
     Raises:
         InvalidInput: it is an address of a kind that nothing is carried to.
     """
-    scheme = urlsplit(address).scheme if "://" in address else ""
-    if scheme in ("http", "https"):
+    scheme = _scheme_of(address)
+    if scheme in SERVERS:
         from pgengram.sync.remotes.server import ServerRemote
 
         return ServerRemote

@@ -18,7 +18,7 @@ from pgengram.store.connection.begin import FIRST_SPACE, UPKEEP
 from pgengram.store.connection.database import Database, Transaction
 from pgengram.store.sync import state
 from pgengram.store.sync.state import DEVICE
-from pgengram.sync.addresses import exchanged_folder, forget_mirror, remote_for, renewed
+from pgengram.sync.addresses import exchanged_folder, forget_mirror, is_server, remote_for, renewed
 from pgengram.sync.files import Record, Unreadable
 from pgengram.sync.folder import Folder
 from pgengram.sync.keys import Key
@@ -85,9 +85,7 @@ async def begin(core: Core, address: str, key: Key | None, name: str = "", token
     if remote_for(address) is None:
         address = await asyncio.to_thread(_existing_folder, address)
     joins, key = key is not None, key or Key.new()
-    given = state.Settings(
-        key.secret, address, secrets.token_hex(8), name or platform.node() or "a machine", (), None, token
-    )
+    given = state.Settings(key.secret, address, secrets.token_hex(8), machine_name(name), (), None, token)
     await asyncio.to_thread(_reach, exchanged_folder(given, core.settings.data_path), given, joins=joins)
     async with core.store.transaction() as tx:
         if tx.namespace_id >= FIRST_SPACE:
@@ -147,11 +145,26 @@ async def end(core: Core) -> None:
         Conflict: it is not synchronised.
     """
     async with core.store.transaction() as tx:
-        settings = await state.settings(tx)
-        if settings is None:
-            raise Conflict(NOT_ON, BEGIN)
+        settings = await _settings_in_force(tx)
         await state.end(tx)
     await asyncio.to_thread(forget_mirror, settings, core.settings.data_path)
+
+
+async def _settings_in_force(tx: Transaction) -> state.Settings:
+    """Return how a memory is synchronised.
+
+    Raises:
+        Conflict: it is not.
+    """
+    settings = await state.settings(tx)
+    if settings is None:
+        raise Conflict(NOT_ON, BEGIN)
+    return settings
+
+
+def machine_name(chosen: str) -> str:
+    """Return what this machine is called among those that exchange: as somebody chose, or as it calls itself."""
+    return chosen or platform.node() or "a machine"
 
 
 async def is_on(database: Database, namespace_id: int) -> bool:
@@ -210,9 +223,7 @@ async def set_token(core: Core, token: str | None) -> None:
         InvalidInput: the server does not let it in so.
     """
     async with core.store.transaction() as tx:
-        settings = await state.settings(tx)
-    if settings is None:
-        raise Conflict(NOT_ON, BEGIN)
+        settings = await _settings_in_force(tx)
     exchanged = exchanged_folder(replace(settings, token=token), core.settings.data_path)
     await asyncio.to_thread(_reach, exchanged, settings, joins=False)
     async with core.store.transaction() as tx:
@@ -226,17 +237,10 @@ async def server_address(core: Core) -> tuple[str, str]:
         Conflict: it is not synchronised, or through no server.
     """
     async with core.store.transaction() as tx:
-        settings = await state.settings(tx)
-    if settings is None:
-        raise Conflict(NOT_ON, BEGIN)
+        settings = await _settings_in_force(tx)
     if not is_server(settings.folder):
         raise Conflict("This memory is exchanged through no pgengram server.", "There is nothing to sign in to.")
     return settings.folder, settings.device_name
-
-
-def is_server(address: str) -> bool:
-    """Whether an address is that of a pgengram server."""
-    return address.startswith(("https://", "http://"))
 
 
 async def key_of(core: Core) -> Key:
@@ -246,9 +250,7 @@ async def key_of(core: Core) -> Key:
         Conflict: it is not.
     """
     async with core.store.transaction() as tx:
-        settings = await state.settings(tx)
-    if settings is None:
-        raise Conflict(NOT_ON, BEGIN)
+        settings = await _settings_in_force(tx)
     return Key(settings.secret)
 
 
@@ -259,9 +261,7 @@ async def status(core: Core) -> Status:
         Conflict: it is not synchronised.
     """
     async with core.store.transaction() as tx:
-        settings = await state.settings(tx)
-        if settings is None:
-            raise Conflict(NOT_ON, BEGIN)
+        settings = await _settings_in_force(tx)
         changes, disputed = await tx.row(state.COUNT_CHANGED), await tx.row(state.COUNT_DISPUTED)
         files = await tx.rows(state.FILES)
         erased = digest_of(sorted(await state.erased(tx)))

@@ -17,6 +17,7 @@ from typing import IO, Any, Final, cast
 
 from pgengram import __version__
 from pgengram.errors import PgengramError
+from pgengram.runtime import module_command
 from pgengram.settings import Settings, environment_without_settings
 from pgengram.text.moments import counted
 
@@ -36,7 +37,8 @@ async def connected_client(settings: Settings) -> AsyncIterator[Any]:
     from mcp_types import Implementation
 
     env = environment_without_settings() | settings.variables
-    server = StdioServerParameters(command=sys.executable, args=["-P", "-m", "pgengram"], env=env)
+    interpreter, *arguments = module_command("pgengram")
+    server = StdioServerParameters(command=interpreter, args=arguments, env=env)
     try:
         async with Client(server, client_info=Implementation(name="cli", version=__version__)) as client:
             yield client
@@ -81,7 +83,8 @@ def own_command() -> dict[str, Any]:
     for program in (folder / PROGRAM for folder in folders):
         if program.exists():
             return {"command": str(program)}
-    return {"command": sys.executable, "args": ["-P", "-m", "pgengram"]}
+    interpreter, *arguments = module_command("pgengram")
+    return {"command": interpreter, "args": arguments}
 
 
 PATIENCE_S: Final = 60.0  # for everything; the first start of a store makes a database

@@ -17,18 +17,13 @@ import typer
 from rich.markup import escape
 
 from pgengram import __version__
-from pgengram.cli.clients import client_configs, config_edits
 from pgengram.cli.clients import client_configs as c
+from pgengram.cli.clients import config_edits
 from pgengram.cli.clients.connecting import our_entries
 from pgengram.cli.clients.mcp_client import Handshake, shake_hands
 from pgengram.cli.commands.stats import backups_row, rights_row
 from pgengram.cli.options import AsJson
-from pgengram.cli.runtime import (
-    command,
-    print_json,
-    say,
-    screen,
-)
+from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.embedders.vectors import Passage
 from pgengram.errors import InvalidInput, PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
@@ -302,7 +297,7 @@ def _lost() -> list[tuple[c.Client, Path, str]]:
     """Return the entries that were connected and are no longer there, but for those of projects that were removed."""
     return [
         (c.CLIENTS[client], path, name)
-        for client, path, name in client_configs.connections_made(Settings.from_environment())
+        for client, path, name in c.connections_made(Settings.from_environment())
         if client in c.CLIENTS and path.parent.is_dir() and our_entries(c.CLIENTS[client], path) == []
     ]
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import platform
 import webbrowser
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
@@ -194,15 +193,16 @@ async def forget_device(
 
 async def _token_by_sign_in(address: str, name: str) -> str | None:
     """Let a person sign in to a server in the browser, and return what is kept as its token; None for other places."""
-    from pgengram.sync.devices import is_server
+    from pgengram.sync.addresses import is_server
 
     if not is_server(address):
         return None
+    from pgengram.sync.devices import machine_name
     from pgengram.sync.remotes.server import check_address
     from pgengram.sync.remotes.sign_in import sign_in as asked
 
     check_address(address)
-    return await asyncio.to_thread(asked, address, name or platform.node() or "a machine", _show)
+    return await asyncio.to_thread(asked, address, machine_name(name), _show)
 
 
 def _show(page: str) -> None:

@@ -127,14 +127,15 @@ async def left_out(
         return []
     looked_up = set(_doubtless_unknown(context, names, chosen))
     limits = await harmful_if_forgotten(core)
-    found = {hit.id: hit for hit in chosen}
+    known = {hit.id for hit in chosen}
+    found: dict[UUID, Hit] = {}
     for name in names:
         theirs = [hit for hit in limits if _concerns_person(hit, name)]
         if name in looked_up:
             theirs += await _speaking_of(core, name, project)
         concerning = [hit for hit in theirs if _concerns_asker(core, hit, name, user=user, project=project)]
-        found |= _first_new(concerning, found)
-    return await contexts.trusted(core, [*found.values()][len(chosen) :])
+        found |= _first_new(concerning, known | found.keys())
+    return await contexts.trusted(core, [*found.values()])
 
 
 def _first_new(hits: Sequence[Hit], known: Collection[UUID]) -> dict[UUID, Hit]:

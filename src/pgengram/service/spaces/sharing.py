@@ -33,10 +33,8 @@ if TYPE_CHECKING:
     from pgengram.store.spaces.membership import Member, Space
     from pgengram.store.spaces.persons import Person
 
-TOPICS: Final = ("health", "family", "money")
-
-
 ACTION: Final = "share"
+TOPICS: Final = ("health", "family", "money")
 MOST: Final = 20  # memories that a person can read before they agree
 # What goes into the copy. Not whose it is, who said it, which project, conversation or source it is from: those lead
 # back.

@@ -24,17 +24,10 @@ from pgengram.text.similarity.sameness import includes, said_otherwise
 
 LONG: Final = 1_000  # characters; the vectors compared are those of the beginning
 LONG_OVERLAP: Final = 0.8  # of the words of long texts
-SCOPE: Final = (
-    "type",
-    "user",
-    "project",
-    "collection",
-    "speaker",
-    "occurred_at",
-)  # differ, and it is about something else
-OF_TIME: Final = frozenset(
-    {"dates", "numbers"}
-)  # differences of which alone one text says when, and the other denies it
+# Where one of these differs it is about something else.
+SCOPE: Final = ("type", "user", "project", "collection", "speaker", "occurred_at")
+# Differences of which alone one text says when, and the other denies it.
+OF_TIME: Final = frozenset({"dates", "numbers"})
 
 
 def crowding_of_pairs(pairs: Sequence[Pair]) -> dict[Pair, float]:

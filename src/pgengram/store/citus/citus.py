@@ -17,13 +17,13 @@ from pgengram.errors import Conflict, InvalidInput, NotReady
 from pgengram.store.citus.status import (
     Node,
     Status,
-    _tables_of_type,
     coordinator_connection,
     fetch_all,
     fetch_one,
     nodes_of,
     read_status,
     tables_not_in_place,
+    tables_of_type,
 )
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import FIND_NAMESPACE, RENEW_MARK
@@ -124,7 +124,7 @@ async def add_node(url: str, host: str, port: int = DEFAULT_PORT, coordinator: t
                 "Add --coordinator HOST[:PORT]; once is enough.",
             )
         await connection.execute("SELECT citus_add_node(%(host)s, %(port)s)", {"host": host, "port": port})
-        if await _tables_of_type(connection, "reference"):
+        if await tables_of_type(connection, "reference"):
             await connection.execute("SELECT replicate_reference_tables(%(mode)s)", {"mode": MODE})
         return await read_status(connection)
 
@@ -310,7 +310,7 @@ async def _expect_movable(connection: psycopg.AsyncConnection[dict[str, Any]]) -
     """Refuse to move shards where there are none, or as a login that row-level security holds: Citus copies what that
     sees, which is nothing, and drops the rest.
     """
-    if "memories" not in await _tables_of_type(connection, "distributed"):
+    if "memories" not in await tables_of_type(connection, "distributed"):
         raise Conflict("Nothing is distributed yet.", "Run `pgengram citus init` first.")
     if any(row["result"] != "t" for row in await fetch_all(connection, SEES_ALL)):
         raise NotReady(

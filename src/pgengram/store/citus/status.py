@@ -139,7 +139,8 @@ async def nodes_of(connection: psycopg.AsyncConnection[dict[str, Any]]) -> list[
     return [Node(**row) for row in await fetch_all(connection, NODES)]
 
 
-async def _tables_of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: str) -> list[str]:
+async def tables_of_type(connection: psycopg.AsyncConnection[dict[str, Any]], type_: str) -> list[str]:
+    """Return the names of the tables that Citus calls `distributed` or `reference`."""
     return [row["name"] for row in await fetch_all(connection, KNOWN_TABLES) if row["type"] == type_]
 
 

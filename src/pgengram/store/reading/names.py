@@ -74,14 +74,18 @@ def unknown(what: str, name: str, known: list[str]) -> str:
     kind = "tag" if what == "tags" else what
     if not known:
         return f"No memory has a {kind} yet."
-    by_fold = {folded_name(one): one for one in known}
-    near = [*map(by_fold.__getitem__, get_close_matches(folded_name(name), by_fold, MOST_SHOWN))]
+    near = _most_similar(name, known)
     short = sorted((one for one in known if len(one) <= LONGEST_SHOWN), key=str.casefold)
     shown = near or short[:MOST_SHOWN]
     if not shown:
         return f"No memory has this {kind}."
     which, verb = "the most similar" if near else "there", "is" if len(shown) == 1 else "are"
     return f"No memory has this {kind}; {which} {verb} {', '.join(shown)}."
+
+
+def _most_similar(name: str, known: list[str]) -> list[str]:
+    by_fold = {folded_name(one): one for one in known}
+    return [by_fold[one] for one in get_close_matches(folded_name(name), by_fold, MOST_SHOWN)]
 
 
 class NameBook:

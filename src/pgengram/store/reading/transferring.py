@@ -265,12 +265,16 @@ class Known:
 
 async def known_memories(tx: Transaction, arrivals: Sequence[Arrival]) -> Known:
     """Return what is here of these memories."""
-    ids, hashes = {a.id: None for a in arrivals}, {a.id: a.hash for a in arrivals if a.active}
-    rows = await tx.rows(FIND_KNOWN, {"ids": [*ids], "hashes": [*hashes.values()]})
+    ids = {a.id for a in arrivals}
+    rows = await tx.rows(FIND_KNOWN, {"ids": [*ids], "hashes": [a.hash for a in arrivals if a.active]})
     states = {row["id"]: (row["updated_at"], row["version"]) for row in rows if row["id"] in ids}
-    twins = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
-    same = {id_: twins[hash_] for id_, hash_ in hashes.items() if hash_ in twins}
-    return Known(same | dict(zip(states, states, strict=True)), states, await erased_here(tx, [*ids]))
+    return Known(_twins(arrivals, rows) | {id_: id_ for id_ in states}, states, await erased_here(tx, [*ids]))
+
+
+def _twins(arrivals: Sequence[Arrival], rows: Sequence[Row]) -> dict[UUID, UUID]:
+    """Return the ids of memories that say what one of `rows` says, each with the id of that one."""
+    by_hash = {bytes(row["content_hash"]): row["id"] for row in rows if row["active"]}
+    return {a.id: by_hash[a.hash] for a in arrivals if a.active and a.hash in by_hash}
 
 
 async def erased_here(tx: Transaction, ids: Sequence[UUID]) -> set[UUID]:

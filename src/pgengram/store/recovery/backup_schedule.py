@@ -8,7 +8,6 @@ import logging
 import os
 import shutil
 import subprocess
-import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import InvalidInput, NotReady
 from pgengram.postgres.process_locks import NO_WINDOW
+from pgengram.runtime import module_command
 from pgengram.runtime.operating_system import end_tree
 from pgengram.settings import Settings, environment_without_settings
 from pgengram.store.connection import background
@@ -236,7 +236,7 @@ async def make_apart(settings: Settings, *options: str) -> str:
         Why it failed; empty when it did not.
     """
     process = subprocess.Popen(  # noqa: ASYNC220, S603 - Windows' loop for psycopg starts no processes
-        [sys.executable, "-P", "-m", "pgengram", "backup", *options],  # see `migrate_apart`
+        module_command("pgengram", "backup", *options),
         env=environment_without_settings() | settings.variables,
         start_new_session=True,
         stdin=subprocess.DEVNULL,

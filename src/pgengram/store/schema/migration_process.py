@@ -11,6 +11,7 @@ import sys
 
 from pgengram.errors import NotReady, PgengramError
 from pgengram.postgres.process_locks import NO_WINDOW
+from pgengram.runtime import module_command
 
 
 def migrate_apart(url: str) -> None:
@@ -19,10 +20,9 @@ def migrate_apart(url: str) -> None:
     Raises:
         NotReady: as `migrate`.
     """
-    command = [sys.executable, "-P", "-m", __name__]  # a server is started in the folder of somebody's project
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     how = {"text": True, "encoding": "utf-8", "creationflags": NO_WINDOW} | pipes
-    process = subprocess.Popen(command, **how)  # type: ignore[call-overload]  # noqa: S603
+    process = subprocess.Popen(module_command(__name__), **how)  # type: ignore[call-overload]  # noqa: S603
     answer, _ = process.communicate(json.dumps(url))
     if process.returncode != 0:
         raise NotReady("The process that updates the schema stopped.", "See the log (stderr).")

@@ -84,12 +84,13 @@ SORTS: Final = {
 TIMES: Final = frozenset({  # fields whose changes are shown to the minute
     "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "created_at", "updated_at",
 })  # fmt: skip
-TYPE_NAMES: Final = {
+IN_PLAIN_WORDS: Final = {
     "episodic": "events",
     "semantic": "facts",
     "procedural": "how-to",
     "strategic": "decisions and lessons",
 }
+TYPE_NAMES: Final = {one: IN_PLAIN_WORDS.get(one, one) for one in f.TYPES}
 PERIODS: Final = {
     "": "any time",
     "day": "past 24 hours",

@@ -49,9 +49,8 @@ NEWS_PATIENCE_S: Final = 5.0  # it comes beside the list, which doesn't wait for
 REVIEW_FRESH_S: Final = 300.0
 FACETS_STALE_S: Final = 60.0
 COUNT_FRESH_S: Final = 2.0  # others store meanwhile
-SEARCH_PATIENCE_S: Final = (
-    0.12  # that a whole page waits for its hits; longer than for others, as most have them by then
-)
+# That a whole page waits for its hits; longer than for others, as most have them by then.
+SEARCH_PATIENCE_S: Final = 0.12
 MAX_TOKEN_DAYS: Final = 3_650
 PERIODS: Final = {"day": 1, "week": 7, "month": 30, "year": 365}  # days
 Facets = dict[str, dict[str, int]]  # of each filter its values, with how many memories each would leave
