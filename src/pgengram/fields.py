@@ -11,7 +11,7 @@ from typing import Annotated, Any, Final, Literal, get_args
 from pydantic import AfterValidator, AwareDatetime, BeforeValidator, Field
 
 MAX_CONTENT: Final = 16_000
-MAX_TAGS: Final = 16
+MAX_TAGS: Final = 16  # that one call gives; a memory may have more, from several calls, machines and files
 MAX_TAG: Final = 64
 MAX_NAME: Final = 256
 MAX_REASON: Final = 1_024
@@ -249,6 +249,7 @@ Importance = Annotated[
 Bound = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), BeforeValidator(_below_eleven)]
 Confidence = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False, description="How sure it is.")]
 Tag = Annotated[str, Field(max_length=MAX_TAG), Text, BeforeValidator(_not_blank), BeforeValidator(_trimmed_text)]
+AllTags = Annotated[list[Tag], BeforeValidator(comma_separated)]
 Tags = Annotated[
     list[Tag], Field(max_length=MAX_TAGS, description="Labels."),
     BeforeValidator(comma_separated),

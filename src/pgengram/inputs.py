@@ -119,7 +119,7 @@ class Change(Provenance):
     content: Annotated[f.Content | None, Field(description="The new text.")] = None
     kind: Annotated[f.Kind | None, Field(description="Finer word.")] = None
     importance: Annotated[f.Importance | None, Field(description="0 to 1.")] = None
-    tags: Annotated[f.Tags | None, Field(description="Replace all.")] = None
+    tags: Annotated[f.AllTags | None, Field(description="Replace all.")] = None
     metadata: Annotated[f.Metadata | None, Field(description="Merged; null removes a key.")] = None
     confidence: f.Confidence | None = None
     emotion: f.Emotion | None = None

@@ -16,7 +16,8 @@ from helpers import Database
 from pgengram.errors import PgengramError
 from pgengram.runtime.context import ACTOR
 from pgengram.service.conversations import Conversations
-from pgengram.store.sync import state
+from pgengram.store.sync import rows, state
+from pgengram.sync.merging import TAG
 
 TEXTS = [f"The {thing} is in the {room}." for thing in ("lamp", "kettle", "ladder") for room in ("cellar", "attic")]
 OFF = (0, 365 * DAY_US, -365 * DAY_US)  # one clock a year ahead, one a year back, until somebody sets them
@@ -161,5 +162,119 @@ async def test_machines_that_did_anything_in_any_order_end_with_the_same_memorie
     await all_have_all(machines)
     await check(machines, ledger)
     assert ledger.refused.total() < operations / 3  # mostly what is not active any more
+    for one in machines:
+        await one.memories.close()
+
+
+async def two_machines(database: Database, folder: Path) -> list[Machine]:
+    """Return two machines of a person, each with a folder of its own, that know each other."""
+    here, there = (Machine(database, folder / name, name) for name in "ab")
+    key = await here.begins()
+    await here.syncs()
+    carry([here, there])
+    await there.begins(key)
+    return [here, there]
+
+
+async def tags_on(one: Machine) -> list[str]:
+    """Return the tags of a machine's only memory, in order."""
+    [tags] = [line["tags"] for line in await one.lines() if line["record"] == "memory"]
+    return list(tags)
+
+
+@pytest.mark.parametrize("given", [["x", "y"], ["y", "x"]])
+async def test_tags_that_were_put_in_order_on_one_machine_stand_so_on_the_other(
+    database: Database, tmp_path: Path, given: list[str]
+) -> None:
+    """Two machines give one place to two tags, and the alphabet says which is first, until a person does."""
+    here, there = machines = await two_machines(database, tmp_path)
+    lamp = await here.adds("The lamp is in the cellar.")
+    await all_have_all(machines)
+    await here.edits(lamp, add_tags=["x"])
+    await there.edits(lamp, add_tags=["y"])
+    await all_have_all(machines)
+    assert [await tags_on(one) for one in machines] == [["x", "y"]] * 2
+
+    await there.edits(lamp, tags=given[::-1])
+    await there.edits(lamp, tags=given)
+    await all_have_all(machines)
+
+    assert [await tags_on(one) for one in machines] == [given] * 2
+    assert await here.states() == await there.states()
+    for one in machines:
+        await one.memories.close()
+
+
+async def test_tags_that_were_put_in_order_by_nobody_are_no_change(database: Database, tmp_path: Path) -> None:
+    here, there = machines = await two_machines(database, tmp_path)
+    lamp = await here.adds("The lamp is in the cellar.")
+    await all_have_all(machines)
+    await here.edits(lamp, add_tags=["x"])
+    await there.edits(lamp, add_tags=["y"])
+    await all_have_all(machines)
+    before = [await written_of_tags(one, lamp) for one in machines]
+
+    await there.edits(lamp, project="ark")
+    await all_have_all(machines)
+    await here.edits(lamp, project="mill")
+    await all_have_all(machines)
+
+    assert [await written_of_tags(one, lamp) for one in machines] == before
+    for one in machines:
+        await one.memories.close()
+
+
+async def written_of_tags(one: Machine, id_: str) -> dict[str, list[object]]:
+    """Return the entries of a memory's tags, as a machine keeps them."""
+    async with one.memories.store.transaction() as tx:
+        found, _ = await state.documents(tx, state.MEMORY, [id_])
+    return {name: entries for name, entries in found[id_]["entries"].items() if name.startswith(TAG)}
+
+
+async def test_what_a_row_came_to_say_by_itself_is_told(database: Database, tmp_path: Path) -> None:
+    """No trigger saw the change of the one, when the other's arrives."""
+    here, there = machines = await two_machines(database, tmp_path)
+    lamp = await here.adds("The lamp is in the cellar.")
+    link = [await here.adds("The ladder is in the attic."), lamp]
+    await here.links(*link, strength=0.5)
+    await all_have_all(machines)
+    async with here.memories.store.transaction() as tx:
+        await rows.silently(tx, on=True)
+        await tx.run("UPDATE memories SET project = 'ark' WHERE id = %(id)s", {"id": lamp})
+        await tx.run('UPDATE memory_relationships SET properties = \'{"why": "itself"}\'')
+    await there.edits(lamp, importance=0.9)
+    await there.links(*link, strength=0.7)
+
+    await all_have_all(machines)
+
+    assert await here.states() == await there.states()
+    assert "ark" in str(await there.lines())
+    for one in machines:
+        await one.memories.close()
+
+
+async def test_a_memory_that_two_machines_gave_more_tags_than_one_call_gives_is_exchanged_and_changed(
+    database: Database, tmp_path: Path
+) -> None:
+    here, there = machines = await two_machines(database, tmp_path)
+    lamp = await here.adds("The lamp is in the cellar.")
+    await all_have_all(machines)
+    ours, theirs = ([f"{name}{n}" for n in range(12)] for name in "ab")
+    await here.edits(lamp, add_tags=ours)
+    await there.edits(lamp, add_tags=theirs)
+    for one in machines:  # the same was stored on both, too
+        await one.adds("The ladder is in the attic.", tags=ours if one is here else theirs)
+    await all_have_all(machines)
+
+    await here.edits(lamp, project="ark")
+    await there.edits(lamp, remove_tags=["a0"], add_tags=["mine"])
+    await all_have_all(machines)
+
+    assert await here.states() == await there.states()
+    kept = {line["content"]: set(line["tags"]) for line in await here.lines() if line.get("status") == "active"}
+    assert kept == {
+        "The lamp is in the cellar.": {*ours[1:], *theirs, "mine"},
+        "The ladder is in the attic.": {*ours, *theirs},
+    }
     for one in machines:
         await one.memories.close()

@@ -7,6 +7,7 @@ from itertools import permutations
 from hypothesis import given
 from hypothesis import strategies as st
 
+from pgengram.sync import memories
 from pgengram.sync.merging import GONE, Document, as_one, merged, with_changes
 
 CLOCK = 1_000_000
@@ -67,3 +68,22 @@ def test_what_is_kept_of_a_state_and_what_is_written_of_it_is_read_back(steps: l
         kept = Document.from_json(one.as_json(whole=False))
         assert merged(one, kept).as_json(whole=False) == one.as_json(whole=False)
         assert kept.as_json(whole=False) == one.as_json(whole=False)
+
+
+@given(
+    st.lists(st.sampled_from("abcdefgh"), unique=True), st.dictionaries(st.sampled_from("abcdefgh"), st.integers(0, 3))
+)
+def test_places_of_tags_give_their_order_and_stay_when_they_are_read_back(
+    tags: list[str], known: dict[str, int]
+) -> None:
+    """Whatever places are known, of these tags or others, and several of one place."""
+    record = {"tags": tags, "detail": {}, "activation": {"importance": 0.5, "started_at": ""}, "history": []}
+    shown = {f"tag:{tag}": place for tag, place in known.items()}
+
+    fields = memories.fields_of(record, shown)
+    row = memories.record_of("", {**fields, "type": "semantic"}, 1)
+
+    assert row["tags"] == tags
+    assert memories.fields_of(row, fields) == {**fields, "type": "semantic"}
+    if sorted(known, key=lambda tag: (known[tag], tag)) == tags:
+        assert {name: fields[name] for name in shown} == shown

@@ -201,15 +201,6 @@ async def test_another_type_stays_as_it_was_and_is_reported(client: Client) -> N
     assert (answer["memory_id"], answer["kept_as_stored"]) == (id_, ["type"])
 
 
-async def test_united_tags_stay_within_sixteen(client: Client) -> None:
-    id_ = await remember(client, "Many tags.", tags=[f"a{n}" for n in range(14)])
-
-    answer = await call(client, "create_memory", content="Many tags.", tags=[f"b{n}" for n in range(4)])
-
-    assert (await read(client, id_))["tags"] == [*(f"a{n}" for n in range(14)), "b0", "b1"]
-    assert (answer["taken_over"], answer["kept_as_stored"]) == (["tags"], ["tags"])
-
-
 async def test_the_answer_says_that_an_expired_memory_lives_again(client: Client, db: Database) -> None:
     id_ = await remember_expired(client, "The alarm code changes.")
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from helpers import Served, call, connected, found, read, refused, remember, until
 from pgengram.errors import InvalidInput
-from pgengram.fields import MAX_TAG, MAX_TAGS
+from pgengram.fields import MAX_TAG
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.store.reading.names import set_synonyms, synonyms
@@ -46,10 +46,10 @@ def test_spelling_a_tag_again_changes_nothing(text: str) -> None:
     st.lists(st.text(max_size=8)),
     st.dictionaries(st.sampled_from(["ab", "bc", "cd"]), st.sampled_from(["bc", "cd", "de"])),
 )
-def test_mapped_tags_are_each_once_and_never_too_many(tags: list[str], edited: dict[str, str]) -> None:
+def test_mapped_tags_are_each_once(tags: list[str], edited: dict[str, str]) -> None:
     made = mapped_tags(tags, flattened(edited))
 
-    assert len(made) == len(set(made)) <= MAX_TAGS
+    assert len(made) == len(set(made))
 
 
 def test_tags_stay_in_order_and_are_told_once_after_mapping() -> None:
@@ -124,14 +124,6 @@ async def test_items_of_a_batch_are_spelled_and_mapped(wordless: Served) -> None
     await call(wordless.client, "create_memories", items=[{"content": f"Fact {n}.", "tags": "Prefs"} for n in range(3)])
 
     assert len(await found(wordless.client, tags=["preferences"])) == 3
-
-
-async def test_united_tags_stay_within_what_one_memory_may_have(wordless: Served) -> None:
-    id_ = await remember(wordless.client, "Said twice.", tags=[f"first-{n}" for n in range(12)])
-    await remember(wordless.client, "Said twice.", tags=[f"second-{n}" for n in range(12)])
-
-    tags = (await read(wordless.client, id_))["tags"]
-    assert tags == [*(f"first-{n}" for n in range(12)), *(f"second-{n}" for n in range(4))]
 
 
 # -- editing -----------------------------------------------------------------------------------------------------------

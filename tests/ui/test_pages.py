@@ -847,6 +847,23 @@ async def test_an_edit_is_kept_with_its_history(ui: Ui) -> None:
     assert "pinned" in page
 
 
+async def test_a_memory_with_more_tags_than_one_call_gives_is_edited(ui: Ui) -> None:
+    id_ = ui.ids["twelve"]
+    many = [f"tag-{n}" for n in range(20)]
+    for some in (many[:10], many):
+        version = str(ui.db.value("SELECT version FROM memories WHERE id = %s", [id_]))
+        content = ui.db.value("SELECT content FROM memories WHERE id = %s", [id_])
+        fields = {"version": version, "content": content, "importance": "0.5", "tags": ", ".join(some)}
+        answer = await ui.send(f"/memory/{id_}", **fields)
+        assert answer.status_code == 303
+
+    version = str(int(version) + 1)
+    answer = await ui.send(f"/memory/{id_}", **fields | {"version": version, "tags": ", ".join([*many[::-1], "mine"])})
+
+    assert answer.status_code == 303
+    assert ">mine</a>" in await ui.page(answer.headers["location"])
+
+
 async def test_an_edit_of_what_changed_meanwhile_is_refused_and_not_lost(ui: Ui) -> None:
     answer = await ui.send(
         f"/memory/{ui.ids['stripe']}", version="999", content="Typed in vain.", importance="0.5", tags=""

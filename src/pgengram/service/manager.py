@@ -238,6 +238,7 @@ class MemoryManager(Core):
         async with self.store.transaction() as tx:
             row = await self.one(tx, change.id)
             rules.refuse_change(tx, row, change)
+            changes.refuse_many_tags(row, change)
             made = self._planned(row, change)
             await changes.refuse_twin(tx, row, made)
         if change.dry_run or not made.changes:

@@ -15,7 +15,7 @@ from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival
 from pgengram.store.sync import disputes, rows, state
 from pgengram.sync import memories
-from pgengram.sync.merging import GONE, Document, as_one, merged, with_changes
+from pgengram.sync.merging import GONE, TAG, Document, as_one, merged, with_changes
 from pgengram.transfer.arrivals import arrival
 
 Counts = dict[str, list[float]]
@@ -66,7 +66,7 @@ class MemoryDocuments:
 
     def _document(self, known: Any, record: Mapping[str, Any], at: int) -> Document:
         before = Document.from_json(known) if known else Document()
-        fields = memories.fields_of(record)
+        fields = memories.fields_of(record, before.shown())
         after = with_changes(before, fields, at=at, clock=self._clock, writer=self._writer)
         if _is_confirmed(before, after):  # whoever says that it holds has chosen what is shown
             after.entries = {name: (max(all_, key=lambda one: one.order),) for name, all_ in after.entries.items()}
@@ -98,9 +98,11 @@ class MemoryDocuments:
         """Return memories that are here, by their ids, with what was changed since it was written down."""
         known, _ = await state.documents(self._tx, state.MEMORY, list(there))
         changed = await _times_of_changes(self._tx, state.MEMORY, list(there))
-        return {
+        mine = {
             id_: self._document(known.get(id_), record, changed.get(id_, self._clock)) for id_, record in there.items()
         }
+        await state.note_untold(self._tx, state.MEMORY, {id_: one.seen for id_, one in mine.items()}, known, changed)
+        return mine
 
     # -- memories that are not here yet --------------------------------------------------------------------------------
 
@@ -274,12 +276,15 @@ class RowDocuments:
         there = await rows.rows_now(self._tx, self._table, keys)
         known, waits = await state.documents(self._tx, self._kind, keys)
         changed = await _times_of_changes(self._tx, self._kind, keys)
-        return {
+        found = {
             line.key: self._here(known.get(line.key), there[line.key], changed.get(line.key), waits=line.key in waits)
             if line.key in there
             else self._not_here(known.get(line.key), line, is_removed=line.key in changed, waits=line.key in waits)
             for line in lines
         }
+        seen = {key: one.document.seen for key, one in found.items() if key in there or key in known}
+        await state.note_untold(self._tx, self._kind, seen, known, changed)
+        return found
 
     def _here(self, known: Any, row: Mapping[str, Any], at: int | None, *, waits: bool) -> Here:
         at = self._clock if at is None else at
@@ -362,7 +367,7 @@ def _is_confirmed(before: Document, after: Document) -> bool:
 def kept_state(key: str, document: Document, *, waits: bool = False) -> dict[str, Any]:
     """Return what is kept of a document in the database, by its key."""
     disputed = any(
-        name not in disputes.BOOKKEEPING and not name.startswith((memories.TAG, memories.HISTORY))
+        name not in disputes.BOOKKEEPING and not name.startswith((TAG, memories.HISTORY))
         for name, _ in document.disputed()
     )
     # What waits is known by nothing but this, so it is kept whole.

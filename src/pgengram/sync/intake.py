@@ -22,7 +22,7 @@ from pgengram.sync import memories
 from pgengram.sync.documents import Line, MemoryDocuments, RowDocuments
 from pgengram.sync.files import Unreadable
 from pgengram.sync.folder import ERASED, File, Folder
-from pgengram.sync.merging import TOO_FAR_AHEAD_US, merged
+from pgengram.sync.merging import TAG, TOO_FAR_AHEAD_US, merged
 
 TAKEN_AT_ONCE: Final = 200  # records taken in one transaction
 ERASED_AT_ONCE: Final = 200
@@ -116,7 +116,7 @@ def _unknown(line: Line, names: Names) -> set[str]:
     """Return what this version doesn't know of a record: its kind, or fields, which would be lost if it were taken."""
     if line.kind not in names:
         return {f"records called {line.kind}"}
-    fields = {name for name in line.document.entries if not name.startswith((memories.TAG, memories.HISTORY))}
+    fields = {name for name in line.document.entries if not name.startswith((TAG, memories.HISTORY))}
     return {f"the field {name} of a {line.kind}" for name in fields - names[line.kind]}
 
 

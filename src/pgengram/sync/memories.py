@@ -4,31 +4,48 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any, Final
 
 from pgengram import fields as f
-from pgengram.sync.merging import ONCE, Document, Entry, digest_of
+from pgengram.sync.merging import ONCE, TAG, Document, Entry, digest_of
 
 # What a record has that each machine makes or numbers for itself, and what is put under other names below.
 OWN: Final = frozenset({"id", "record", "version", "idempotency_key", "speaker_key", "turn_features", "working"})
 PARTS: Final = frozenset({"tags", "detail", "activation", "history"})
-DETAIL, TAG, HISTORY = "detail.", "tag:", ONCE + "history:"
+DETAIL, HISTORY = "detail.", ONCE + "history:"
 COUNTED: Final = ("success_count", "total_attempts")  # of a procedure
 # Before the name of a machine. A client may be called "Claude on Mac"; none has the no-break space.
 ON: Final = " on\N{NO-BREAK SPACE}"
 NEVER: Final = -1e9  # a logarithm of nothing, as JSON has no infinity
 
 
-def fields_of(record: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what a memory says by name, from its record as an export has it."""
+def fields_of(record: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a memory says by name, from its record as an export has it, and what was shown of its document."""
     fields = {name: value for name, value in record.items() if name not in OWN | PARTS}
     fields |= {DETAIL + name: value for name, value in record["detail"].items() if name not in COUNTED}
     fields |= {name: record["activation"][name] for name in ("importance", "started_at")}
-    fields |= {TAG + tag: position for position, tag in enumerate(record["tags"])}
+    fields |= _tag_places(record["tags"], {name: known[name] for name in known if name.startswith(TAG)})
     return fields | {name: _event(row) for name, row in history_of(record).items()}
+
+
+def _tag_places(tags: Sequence[str], known: Mapping[str, int | None]) -> dict[str, int]:
+    """Return places of a row's tags by name, which say their order: the known ones, new tags after them, if these do.
+
+    So the order of tags that two machines gave one place isn't a change of a third.
+    """
+    names = [TAG + tag for tag in tags]
+    there = {name: place for name in names if (place := known.get(name)) is not None}
+    after = max(there.values(), default=-1) + 1
+    places = there | {name: after + number for number, name in enumerate(name for name in names if name not in there)}
+    return places if _tags_in_order(places) == names else {name: place for place, name in enumerate(names)}
+
+
+def _tags_in_order(places: Mapping[str, int]) -> list[str]:
+    """Return the names of tags as a row has them: those of one place by code points."""
+    return sorted(places, key=lambda name: (places[name], name))
 
 
 def history_of(record: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
@@ -59,13 +76,13 @@ def record_of(id_: str, shown: Mapping[str, Any], version: int) -> dict[str, Any
         "rate_per_day": f.rate_per_day(columns["type"], columns.get("kind"), pinned=columns.get("pinned", False)),
         "access_count": 0,
     }
-    tags = {name.removeprefix(TAG): value for name, value in shown.items() if name.startswith(TAG)}
+    places = {name: value for name, value in shown.items() if name.startswith(TAG)}
     return {
         "record": "memory",
         "id": id_,
         "version": version,
         **columns,
-        "tags": sorted(tags, key=lambda tag: (tags[tag], tag)),
+        "tags": [name.removeprefix(TAG) for name in _tags_in_order(places)],
         "detail": {name.removeprefix(DETAIL): value for name, value in shown.items() if name.startswith(DETAIL)},
         "activation": activation,
         "history": [],

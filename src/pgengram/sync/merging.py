@@ -19,6 +19,7 @@ from typing import Any, Final, Self, TypeVar
 TOO_FAR_AHEAD_US: Final = 24 * 3600 * 1_000_000  # microseconds that another machine's clock may be ahead
 DIGEST_BYTES: Final = 12
 ONCE: Final = "once:"  # begins the name of an entry that never changes: the name says all that tells it from others
+TAG: Final = "tag:"  # begins the name of a tag, whose value is its place: kept, as a row tells only an order
 V = TypeVar("V")
 Dot = tuple[str, int]  # who wrote an entry, and the number of that writing
 
@@ -76,9 +77,11 @@ class Document:
                 yield name, sorted(values.values(), key=lambda one: one.order, reverse=True)
 
     def as_json(self, *, whole: bool) -> dict[str, Any]:
-        """Return it as JSON has it: `whole` with all values, else the shown ones as their digests alone."""
+        """Return it as JSON has it: `whole` with all values, else the shown ones but for places as digests alone."""
         entries = {
-            name: [_entry_as_json(one, bare=not whole and one is latest(all_)) for one in all_]
+            name: [
+                _entry_as_json(one, bare=not (whole or name.startswith(TAG)) and one is latest(all_)) for one in all_
+            ]
             for name, all_ in self.entries.items()
         }
         more = {"counts": self.counts, "gone": self.gone}

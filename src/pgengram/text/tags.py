@@ -7,7 +7,7 @@ import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
-from pgengram.fields import MAX_TAG, MAX_TAGS
+from pgengram.fields import MAX_TAG
 
 # Words that mean exactly the same tag; every namespace has them until they are edited.
 SYNONYMS: Final[dict[str, str]] = {
@@ -55,9 +55,9 @@ def _spelled_tag(tag: str) -> str:
 
 
 def mapped_tags(tags: Iterable[str], synonyms: Mapping[str, str]) -> list[str]:
-    """Return `tags` in one spelling, synonyms replaced, each once, in order, at most as many as a memory may have."""
+    """Return `tags` in one spelling, synonyms replaced, each once, in order."""
     spelled = (normalised_tag(tag) for tag in tags)
-    return list(dict.fromkeys(synonyms.get(tag, tag) for tag in spelled if tag))[:MAX_TAGS]
+    return list(dict.fromkeys(synonyms.get(tag, tag) for tag in spelled if tag))
 
 
 def tag_groups(tags: Sequence[str], synonyms: Mapping[str, str]) -> list[list[str]]:

@@ -41,6 +41,7 @@ WORDS_AND_NAMES: Final = (
 )  # fmt: skip
 NOT_CHECKED: Final = {"embedding", "related_to", "dedup_policy", "idempotency_key", "tags", "metadata"}
 _Moment: Final[TypeAdapter[datetime]] = TypeAdapter(f.Moment)
+_Tags: Final[TypeAdapter[list[str]]] = TypeAdapter(f.AllTags)
 
 
 def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
@@ -56,7 +57,7 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     record = _named_as_here(record)
     moments = _given_moments(record)
     exact = isinstance(record.get("detail"), Mapping)
-    new = _checked_memory(record, tags)
+    new = _checked_memory(record)
     record = _with_checked_words(record, new)
     detail, extra = (record["detail"], new.metadata) if exact else split_metadata(new.memory_type, new.metadata)
     known, event_time = _detail_row(new.memory_type, detail, exact=exact)
@@ -65,7 +66,7 @@ def arrival(record: Mapping[str, Any], *, tags: list[str] | None) -> Arrival:
     began_at = occurred_at or created_at
     if new.memory_type == "episodic":
         known["event_time"] = known.get("event_time") or f.as_utc(began_at)
-    kept_tags = list(new.tags if tags is None else tags)
+    kept_tags = _checked_tags(record.get("tags") or [] if tags is None else tags)
     follows = derived(
         {**{name: getattr(new, name) for name in IDENTITY}, "occurred_at": occurred_at, "metadata": extra},
         tags=kept_tags,
@@ -185,7 +186,7 @@ def _named_as_here(record: Mapping[str, Any]) -> Mapping[str, Any]:
     return {target if target not in record else name: record[name] for name, target in named.items()}
 
 
-def _checked_memory(record: Mapping[str, Any], tags: list[str] | None) -> NewMemory:
+def _checked_memory(record: Mapping[str, Any]) -> NewMemory:
     """Check the fields that a new memory may have."""
     given = {
         name: record[name]
@@ -194,10 +195,17 @@ def _checked_memory(record: Mapping[str, Any], tags: list[str] | None) -> NewMem
     }
     if (activation := record.get("activation")) and isinstance(activation, Mapping):
         given["importance"] = activation.get("importance")
-    given["tags"] = record.get("tags") or [] if tags is None else tags
     given["metadata"] = record.get("metadata") or {}
     given.setdefault("content", "")
     return reader(NewMemory).read(given)[0]
+
+
+def _checked_tags(given: Any) -> list[str]:
+    """Return tags, which may be more than one call gives."""
+    try:
+        return _Tags.validate_python(given)
+    except ValidationError as error:
+        raise as_invalid_input(error, "tags") from None
 
 
 def _detail_row(type_: str, detail: Mapping[str, Any], *, exact: bool) -> tuple[dict[str, Any], datetime | None]:

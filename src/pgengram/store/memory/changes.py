@@ -104,10 +104,15 @@ def _plan_confirmation(made: Plan, row: Row, change: Change) -> None:
 
 def _tags_after(row: Row, change: Change, wanted: dict[str, Any]) -> list[str]:
     set_ = [tag.strip() for tag in wanted["tags"] or []] if "tags" in wanted else row["tags"]
-    tags = [tag for tag in dict.fromkeys([*set_, *change.add_tags]) if tag not in change.remove_tags]
-    if len(tags) > f.MAX_TAGS:
-        raise InvalidInput(f"A memory has at most {f.MAX_TAGS} tags; this one has {', '.join(row['tags'])}.")
-    return tags
+    return [tag for tag in dict.fromkeys([*set_, *change.add_tags]) if tag not in change.remove_tags]
+
+
+def refuse_many_tags(row: Row, change: Change) -> None:
+    """Refuse a call that gives a memory more tags than one call may, whatever it has already."""
+    if len({*(change.tags or ())} - {*row["tags"]}) > f.MAX_TAGS:
+        raise InvalidInput(
+            f"tags: one call gives a memory at most {f.MAX_TAGS} more.", "Give the others in another call."
+        )
 
 
 def _plan_status(made: Plan, row: Row) -> None:

@@ -257,8 +257,7 @@ def _storing_changes(row: Row | None, again: Draft) -> bool:
 async def _take_over(tx: Transaction, outcome: Outcome, again: Draft, row: Row, expires_at: datetime | None) -> None:
     """Give a locked memory the key, the tags and the sources it was stored again with; `row` is kept true.
 
-    Its tags stay within what one memory may have. Whoever calls sees to it that it is found by new tags, and has set
-    until when it lives now.
+    Whoever calls sees to it that it is found by new tags, and has set until when it lives now.
     """
     if (key := again.row["idempotency_key"]) is not None:
         await tx.run(s.SET_KEY, {"id": outcome.id, "key": key})

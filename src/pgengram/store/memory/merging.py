@@ -78,8 +78,8 @@ def _present(rows: Sequence[Mapping[str, Any]], name: str) -> list[Any]:
 
 
 def united_tags(tags: Sequence[str], *others: Sequence[str]) -> list[str]:
-    """Return tags and those of others, each once, as many as one memory may have."""
-    return list(dict.fromkeys([*tags, *(tag for more in others for tag in more)]))[: max(len(tags), f.MAX_TAGS)]
+    """Return tags and those of others, each once."""
+    return list(dict.fromkeys([*tags, *(tag for more in others for tag in more)]))
 
 
 def united_sources(sources: Any, *others: Any) -> list[dict[str, Any]] | None:

@@ -14,7 +14,6 @@ from uuid import UUID
 from psycopg.types.json import Jsonb
 
 from pgengram.errors import Conflict, InvalidInput, NotFound
-from pgengram.fields import MAX_TAGS
 from pgengram.inputs import Change
 from pgengram.runtime.context import report_progress
 from pgengram.store.connection.database import Row, Transaction
@@ -360,7 +359,7 @@ def _made(step: Step, row: Row) -> changes.Plan:
 def _tagged(step: Step, tags: list[str]) -> list[str]:
     """Return the tags of a memory with those of the step; retagging takes `alias=tag` pairs and replaces them."""
     if step.action == "tag":
-        return list(dict.fromkeys([*tags, *step.tags]))[:MAX_TAGS]
+        return list(dict.fromkeys([*tags, *step.tags]))
     instead = dict(pair.split("=", 1) for pair in step.tags)
     return list(dict.fromkeys(instead.get(tag, tag) for tag in tags))
 

@@ -9,7 +9,6 @@ from itertools import chain
 from typing import Any, Final
 from uuid import UUID
 
-from pgengram import fields as f
 from pgengram.errors import Conflict
 from pgengram.inputs import Change
 from pgengram.store.connection import locks
@@ -318,8 +317,6 @@ def _kept_as_stored(draft: Draft, outcome: Outcome) -> list[str]:
         kept.insert(0, "type")
     if draft.expires_at not in (None, row["expires_at"]) and "expires_at" not in taken:
         kept.append("expires_at")
-    if len({*row["tags"], *draft.tags}) > f.MAX_TAGS:  # those that there is no room for
-        kept.append("tags")
     return kept
 
 
