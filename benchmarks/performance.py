@@ -41,8 +41,8 @@ from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.cli.commands.bench import ROUND, Race
 from pgengram.cli.commands.bench import race as raced
+from pgengram.embedders import Passage
 from pgengram.embedders.builtin import BuiltinEmbedder
-from pgengram.embedders.vectors import Passage
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking

@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import PgengramError
 from pgengram.inputs import Change, validated
 from pgengram.runtime.context import retrying

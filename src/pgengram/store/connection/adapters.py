@@ -14,7 +14,7 @@ from psycopg.types.json import set_json_loads
 from pgengram.store.connection import pooler
 
 if TYPE_CHECKING:
-    from pgengram.embedders.vectors import Passage
+    from pgengram.embedders import Passage
 
 
 class Vectors(list[Any]):

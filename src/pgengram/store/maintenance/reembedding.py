@@ -18,8 +18,7 @@ from uuid import UUID
 import psycopg
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from pgengram.embedders import Embedder
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Embedder, Passage
 from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection import locks, pooler

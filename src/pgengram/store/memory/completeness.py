@@ -16,7 +16,7 @@ from uuid import UUID
 from psycopg import sql
 
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import Conflict
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory

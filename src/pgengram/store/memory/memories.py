@@ -13,7 +13,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.ids import short, uuid7
 from pgengram.inputs import NewMemory

@@ -15,7 +15,7 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import ModelSwitched
 from pgengram.fields import TYPES
 from pgengram.store.connection.adapters import vectors_of

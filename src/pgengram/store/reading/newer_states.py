@@ -12,7 +12,7 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import Conflict, StoreMoved
 from pgengram.store.connection.database import Transaction
 from pgengram.store.graph import clusters

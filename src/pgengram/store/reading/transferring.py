@@ -12,7 +12,7 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.ids import BEFORE_ALL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.graph import clusters
