@@ -10,7 +10,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.times.dates import Period
+from pgengram.search.dates import Period
 from pgengram.search.vector_index import Way
 from pgengram.store.schema.visibility import HIDDEN, UNEXPIRED
 

@@ -20,7 +20,7 @@ from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history, newer_states, transferring
 from pgengram.store.reading.transferring import Arrival
-from pgengram.text.similarity.differences import tokens
+from pgengram.text.differences import tokens
 from pgengram.transfer.records import Item, Left, moment, uuid_of
 from pgengram.transfer.report import Imported
 

@@ -19,9 +19,9 @@ from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.schema.visibility import VISIBLE
+from pgengram.text.differences import differences, overlap
 from pgengram.text.lexical.words import apart, extra_terms
-from pgengram.text.similarity.differences import differences, overlap
-from pgengram.text.similarity.sameness import OTHERWISE, folded, said_otherwise
+from pgengram.text.sameness import OTHERWISE, folded, said_otherwise
 
 if TYPE_CHECKING:
     from numpy import float32
