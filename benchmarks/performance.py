@@ -54,8 +54,8 @@ from pgengram.search.results.hits import HIT_COLUMNS
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection.adapters import vectors_of, vectors_parameter
 from pgengram.store.connection.database import Transaction
+from pgengram.store.connection.pool import vectors_of, vectors_parameter
 from pgengram.store.maintenance import reembedding
 from pgengram.store.maintenance.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, maintain
 from pgengram.store.maintenance.postings_compaction import COMPACT_AT, COUNT_WAITING

@@ -12,8 +12,8 @@ from sharing_team import PersonWhoAnswers, Team
 from helpers import until
 from pgengram.errors import Conflict, NotAllowed
 from pgengram.service.spaces import leaving
+from pgengram.store import membership
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership
 
 OVEN = "The oven in the shared kitchen runs ten degrees hot."
 KEY = "Mara keeps the spare key under the blue pot."

@@ -26,8 +26,8 @@ from pgengram.service.spaces import leaving
 from pgengram.service.spaces.access import Spaces
 from pgengram.service.spaces.sharing import Sharing
 from pgengram.settings import Settings
+from pgengram.store import membership, persons
 from pgengram.store.maintenance import namespaces
-from pgengram.store.spaces import bindings, membership, persons
 from pgengram.sync import devices
 from pgengram.text.moments import ago
 
@@ -153,9 +153,7 @@ async def leave(
 @space.command()
 @command
 async def delete(
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
-    as_json: AsJson = False,
+    name: Name, yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False, as_json: AsJson = False
 ) -> int:
     """Permanently erase a space with everything in it; every member is told. `pgengram --space SPACE export FILE` first
     keeps a copy.
@@ -221,7 +219,7 @@ async def bind(
         if not confirm(question, yes=yes):
             return FAILED
         async with spaces.home.store.transaction() as tx:
-            await bindings.bind(tx, chosen_project, chosen.id)
+            await membership.bind_project(tx, chosen_project, chosen.id)
     print_answer(
         f"{chosen_project} is bound to {chosen.name}.",
         {"project": chosen_project, "space": chosen.name},
@@ -241,7 +239,7 @@ async def unbind(
     """
     chosen_project = project_named(project) or project
     async with opened_spaces() as spaces, spaces.home.store.transaction() as tx:
-        was = await bindings.unbind(tx, chosen_project)
+        was = await membership.unbind_project(tx, chosen_project)
     message = f"{chosen_project} is bound to no space{' any more' if was else ''}."
     print_answer(message, {"project": chosen_project, "was_bound": was}, as_json=as_json)
 

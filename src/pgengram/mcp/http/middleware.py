@@ -47,9 +47,9 @@ from pgengram.mcp.sdk_server import Refused, frame, read_arguments
 from pgengram.runtime.logs import trace
 from pgengram.settings import spaces_named
 from pgengram.sign_in.consents import READ, WRITE
+from pgengram.store import persons
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import SPACE
-from pgengram.store.spaces import persons
 
 log = logging.getLogger(__name__)
 

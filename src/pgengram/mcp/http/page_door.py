@@ -17,8 +17,8 @@ from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.sign_in import pages
 from pgengram.sign_in.consents import OPEN_PAGE, page_cookie
-from pgengram.store.clients import page_sign_ins
-from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY, PageSignIn
+from pgengram.store.clients import tokens
+from pgengram.store.clients.tokens import SIGN_IN_KEY, PageSignIn
 from pgengram.store.store import Store
 
 MEMORY: Final = "/m/"  # before the id of a memory that a program cites
@@ -86,7 +86,7 @@ class PageDoor:
 
     async def _known(self, cookie: str) -> PageSignIn | None:
         async with self._looking_up, asyncio.timeout(LOOK_UP_S):
-            return await page_sign_ins.sign_in_of(self._store, cookie, self._resource)
+            return await tokens.sign_in_of(self._store, cookie, self._resource)
 
     @staticmethod
     def _asked_to_sign_in(request: Request, *, had_cookie: bool) -> Response:

@@ -12,16 +12,16 @@ from pgengram.runtime.context import AUTHORS
 from pgengram.service.core import Beside
 from pgengram.service.namespaces import Namespaces
 from pgengram.settings import spaces_named
+from pgengram.store import membership, persons
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import bindings, membership, persons
-from pgengram.store.spaces.names import Right, key, told_apart
+from pgengram.store.persons import Right, key, told_apart
 from pgengram.store.store import SpaceStore
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
-    from pgengram.store.spaces.membership import Space
-    from pgengram.store.spaces.persons import Person
+    from pgengram.store.membership import Space
+    from pgengram.store.persons import Person
 
 PERSONAL: Final = "personal"  # what `space` may name besides: one's own memories alone
 MOST: Final[dict[Right, Role]] = {"read": Role.READ, "write": Role.ADMIN}  # of the person's own role
@@ -98,7 +98,7 @@ async def space_of_project(
     """Yield the space that a person has bound a project to, and what serves it; None for none, or one they left."""
     space_id = None
     if project is not None:
-        space_id = await home.store.read_transaction(lambda tx: bindings.space_of(tx, project))
+        space_id = await home.store.read_transaction(lambda tx: membership.space_of_project(tx, project))
     spaces = own_spaces(home)
     space = next((one for one in await spaces.listed() if one.id == space_id), None) if space_id is not None else None
     if space is None:

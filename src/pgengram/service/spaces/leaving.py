@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
+from pgengram.store import membership, persons
 from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import SPACE
 from pgengram.store.maintenance import namespaces
-from pgengram.store.spaces import membership, persons
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
-    from pgengram.store.spaces.membership import Space
-    from pgengram.store.spaces.persons import Person
+    from pgengram.store.membership import Space
+    from pgengram.store.persons import Person
     from pgengram.store.store import Store
 
 GONE: Final = "The shared space {!r} was deleted by one of its admins, with everything in it."

@@ -20,9 +20,9 @@ from pgengram.embedders import Passage
 from pgengram.errors import Conflict
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory
+from pgengram.store import clusters
 from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database, Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived

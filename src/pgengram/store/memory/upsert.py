@@ -12,9 +12,9 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import Conflict
 from pgengram.inputs import Change
+from pgengram.store import clusters, edges
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.duplicates import (
