@@ -15,9 +15,8 @@ from psycopg import sql
 from pgengram.errors import Conflict, PgengramError
 from pgengram.runtime import process_setup
 from pgengram.store.connection import locks, pooler
-from pgengram.store.connection.begin import PROBES, set_local
+from pgengram.store.connection.begin import PROBES, has_citus, set_local
 from pgengram.store.connection.database import Database
-from pgengram.store.connection.server import has_citus
 from pgengram.store.connection.translation import our_errors
 from pgengram.store.maintenance import index_state
 from pgengram.store.maintenance.index_state import (
