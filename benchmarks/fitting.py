@@ -21,7 +21,7 @@ import numpy as np
 from corpus import Query
 from numpy.typing import NDArray
 
-from pgengram.search import ranking, several, succession
+from pgengram.search import ranking, succession
 from pgengram.search.candidates import HIDDEN
 from pgengram.search.features import WEIGHTS
 from pgengram.search.features import weights as stored
@@ -87,7 +87,7 @@ def recall(query: Query, hits: Sequence[str], cut: int) -> float:
 @contextmanager
 def noting() -> Iterator[list[Noted]]:
     """Note what is known of each question that is asked."""
-    scored, judge = ranking.scored, several.add_probabilities
+    scored, judge = ranking.scored, ranking.add_probabilities
     noted: list[Noted] = []
     latest = Noted()
 
@@ -104,11 +104,11 @@ def noting() -> Iterator[list[Noted]]:
             noted.append(replace(latest, asked=asked, hits=[*hits], field=its_field))
         return judge(asked, hits, its_field)
 
-    ranking.scored, several.add_probabilities = note_scored, note_judged
+    ranking.scored, ranking.add_probabilities = note_scored, note_judged
     try:
         yield noted
     finally:
-        ranking.scored, several.add_probabilities = scored, judge
+        ranking.scored, ranking.add_probabilities = scored, judge
 
 
 def of(data: str, query: Query, group: str, mode: str, keys: dict[str, str], noted: Noted) -> Seen:

@@ -30,7 +30,7 @@ from pgengram.postgres import start_embedded
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.connection import pool as pools
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 
 POOL = 2
 CANCELLED = 0.2  # of the calls

@@ -41,8 +41,8 @@ from synthetic import DIMENSIONS, Synthetic
 
 from pgengram.cli.commands.bench import ROUND, Race
 from pgengram.cli.commands.bench import race as raced
+from pgengram.embedders import Passage
 from pgengram.embedders.builtin import BuiltinEmbedder
-from pgengram.embedders.vectors import Passage
 from pgengram.inputs import Question
 from pgengram.postgres import start_embedded
 from pgengram.search import listing, ranking
@@ -54,8 +54,8 @@ from pgengram.search.results.hits import HIT_COLUMNS
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection.adapters import vectors_of, vectors_parameter
 from pgengram.store.connection.database import Transaction
+from pgengram.store.connection.pool import vectors_of, vectors_parameter
 from pgengram.store.maintenance import reembedding
 from pgengram.store.maintenance.indexes import GROWTH, LOOK_AGAIN_GROWTH, index_name, maintain
 from pgengram.store.maintenance.postings_compaction import COMPACT_AT, COUNT_WAITING

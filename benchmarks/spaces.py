@@ -38,9 +38,9 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.spaces import merged
 from pgengram.service.spaces.access import SpaceManagers, Spaces
 from pgengram.settings import PREFIX, Settings
+from pgengram.store import membership, persons
 from pgengram.store.clients import tokens
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership, persons
 from pgengram.store.store import Store
 
 NOUNS = ["ledger", "walnut", "candle", "bicycle", "window", "violin", "parcel", "lantern", "anchor", "orchard"]

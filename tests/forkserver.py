@@ -226,8 +226,8 @@ def _read_the_lists() -> None:
     from datetime import UTC, datetime
 
     from pgengram.inputs import NewMemory
+    from pgengram.search.dates import periods
     from pgengram.search.features import weights
-    from pgengram.search.times.dates import periods
     from pgengram.store.memory.memories import draft
     from pgengram.store.schema.migrate import newest_version
     from pgengram.text.secrets.redaction import secrets_in

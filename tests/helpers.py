@@ -25,7 +25,7 @@ from psycopg.conninfo import make_conninfo
 from psycopg.rows import dict_row
 
 from pgengram.store.citus import citus
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 
 NAMESPACE = "default"
 SERVER = os.environ.get("PGENGRAM_TEST_DATABASE_URL", "")  # where the databases of tests are

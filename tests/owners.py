@@ -11,7 +11,7 @@ import psycopg
 from psycopg.conninfo import make_conninfo
 
 from helpers import Database, in_database
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 from pgengram.store.schema.rights import ROLE
 
 PASSWORD = "only-for-this-test"

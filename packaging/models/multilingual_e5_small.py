@@ -42,10 +42,10 @@ from parallel_texts import Pair, pairs
 from samples import IN_OTHER_LANGUAGES, SAMPLES
 from weights_beside import put_weights_beside
 
+from pgengram.embedders import unit
 from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import Unigram, _Model
-from pgengram.embedders.vectors import unit
 
 SOURCE_SHA256 = "1571fc9827503943b6bb2e2c03c071f70a14f6e8ffc673946a1f7abbbfbb782f"
 KEPT = 8  # layers that stay as they are

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
-
-from pgengram.runtime.platforms import use_utf8
 
 TYPE_CHECKING = False  # typing's own; a hook starts with this module, and importing typing would take longer
 if TYPE_CHECKING:
@@ -22,6 +21,14 @@ pgengram gives AI assistants a long-term memory. An assistant starts it; you don
   pgengram --help    list all commands
 """
 COMPLETING: Final = "_PGENGRAM_COMPLETE"  # a shell sets it when it asks what a word may become
+# Where a part cannot be had, and what to use instead.
+INSTEAD: Final = {
+    ("win32", "ARM64"): "pgengram does not run on Python for Windows on Arm, which psycopg lacks. "
+    "Install the 64-bit (x86-64) Python from python.org, which Windows 11 on Arm runs too, and install pgengram with "
+    "it.",
+    ("darwin", "x86_64"): "pgengram does not run on Python 3.14 on Intel Macs, which onnxruntime lacks. "
+    "Install it with Python 3.13.",
+}
 
 
 def main() -> None:
@@ -33,7 +40,6 @@ def main() -> None:
         from pgengram.runtime import hook_client
 
         raise SystemExit(hook_client.main(sys.argv[2:]))
-    from pgengram.runtime.platforms import refuse_unsupported
 
     refuse_unsupported()
     if len(sys.argv) == 1 and COMPLETING not in os.environ:
@@ -50,6 +56,23 @@ def main() -> None:
             app(prog_name="pgengram")  # whatever its file is called: completion asks by this name
         except KeyboardInterrupt:  # while it was still being imported
             raise SystemExit(130) from None
+
+
+def refuse_unsupported() -> None:
+    """End the program with a sentence where it cannot run."""
+    import platform
+
+    here = (sys.platform, platform.machine())
+    if here in INSTEAD and (sys.platform != "darwin" or sys.version_info >= (3, 14)):
+        sys.stderr.write(f"pgengram: {INSTEAD[here]}\n")
+        raise SystemExit(2)
+
+
+def use_utf8() -> None:
+    """Read and write UTF-8 on the standard streams, also where Windows would use its code page: in pipes and files."""
+    for stream in (sys.stdin, sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=stream.errors)
 
 
 def serve_over_stdio() -> None:

@@ -20,8 +20,45 @@ from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
-from pgengram.sources import Sources
 from pgengram.text.tags import SYNONYMS, means_anything, tag_groups
+
+
+class Source(BaseModel):
+    """Who or what says it: anything that can be held against what another says."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
+
+    kind: f.Name | None = None
+    ref: Annotated[str | None, f.Text, Field(max_length=f.MAX_REASON)] = None
+    label: f.Name | None = None
+    author: f.Name | None = None
+    observed_at: f.Moment | None = None
+    trust: Annotated[float, Field(ge=0, le=1, allow_inf_nan=False)] = 0.5
+
+    @model_validator(mode="after")
+    def _says_who(self) -> Source:
+        if not any((self.kind, self.ref, self.label, self.author)):
+            raise ValueError("needs a kind, ref, label or author")
+        return self
+
+
+def _distinct_sources(sources: list[Source]) -> list[Source]:
+    """Leave out a source that stands there already; of two that differ in trust alone the later one counts."""
+    return list({source.model_copy(update={"trust": 0.0}).model_dump_json(): source for source in sources}.values())
+
+
+Sources = Annotated[
+    list[Source],
+    Field(max_length=f.MAX_SOURCES),
+    AfterValidator(_distinct_sources),
+    WithJsonSchema(
+        {
+            "type": "array",
+            "items": {"type": "object"},
+            "description": "{kind, ref, label, author, observed_at, trust}",
+        }
+    ),
+]
 
 
 class Request(BaseModel):

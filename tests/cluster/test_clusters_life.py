@@ -18,7 +18,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.citus import citus
 from pgengram.store.citus.status import cluster_status
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 
 SHARDS = 4
 

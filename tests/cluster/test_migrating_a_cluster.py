@@ -12,7 +12,7 @@ from helpers import Database
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 from pgengram.store.schema import migrate as migrating
 
 TODAY = migrating.newest_version()

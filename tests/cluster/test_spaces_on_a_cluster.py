@@ -11,8 +11,8 @@ import pytest
 
 from helpers import Database
 from pgengram.errors import NotFound
+from pgengram.store import membership
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership
 
 sys.path.append(str(Path(__file__).parents[1] / "spaces"))  # the same people as on one machine
 

@@ -13,11 +13,10 @@ import onnxruntime  # type: ignore[import-untyped]
 import pytest
 
 from helpers import PATIENCE_S
-from pgengram.embedders import onnx
+from pgengram.embedders import Cached, onnx, unit
 from pgengram.embedders.builtin import ENGLISH, HERE, NAME, OTHERS, SHA256, BuiltinEmbedder
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import Cached, unit
 from pgengram.errors import EmbeddingFailed
 from pgengram.text.lexical import words
 

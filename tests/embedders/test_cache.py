@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pgengram.embedders import ENTRY_BYTES, Cached, Passage
 from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import ENTRY_BYTES, Cached, Passage
 from pgengram.errors import EmbeddingFailed
 
 

@@ -20,11 +20,11 @@ import pytest
 
 from helpers import Database
 from machine import answered, pgengram
+from pgengram.embedders import PROBE
 from pgengram.embedders.builtin import ENGLISH, HERE
 from pgengram.embedders.folder import MANIFEST
 from pgengram.embedders.hub import Choice, Hub
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import PROBE
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
 COMMIT = "5f4de7a1" * 5

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgengram.embedders.vectors import spans, unit
+from pgengram.embedders import spans, unit
 from pgengram.errors import EmbeddingFailed
 
 

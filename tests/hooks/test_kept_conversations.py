@@ -14,7 +14,7 @@ from hooked_assistant import Assistant
 from mcp import Client
 
 from helpers import Database, call, connected, database_of, found, remember
-from pgengram.store.assistant import recall_receipts
+from pgengram.store.assistant import conversations
 
 NOW = datetime.now(UTC)
 KEPT = "SELECT role, text FROM conversation_turns ORDER BY conversation, number"
@@ -186,14 +186,14 @@ async def test_of_many_receipts_the_oldest_are_forgotten(
     database.rows(f"""
         INSERT INTO recall_receipts (namespace_id, memory_id, client, conversation, version, event, tokens, milliseconds, at)
         SELECT namespace_id, memory_id, client, 'old ' || n, version, event, tokens, milliseconds, at - n * interval '1 second'
-        FROM recall_receipts, generate_series(1, {recall_receipts.MOST}) AS n""")
+        FROM recall_receipts, generate_series(1, {conversations.MOST_RECEIPTS}) AS n""")
 
     assistant.hook("SessionStart", session_id="s-2")
 
     left = {row["conversation"] for row in database.rows("SELECT conversation FROM recall_receipts")}
-    assert len(left) <= recall_receipts.MOST + 1  # and what the last session was given
+    assert len(left) <= conversations.MOST_RECEIPTS + 1  # and what the last session was given
     assert {"s-1", "s-2", "old 1"} <= left
-    assert f"old {recall_receipts.MOST}" not in left
+    assert f"old {conversations.MOST_RECEIPTS}" not in left
 
 
 async def test_a_transcript_that_is_no_such_thing_stops_nothing(

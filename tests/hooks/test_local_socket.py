@@ -162,7 +162,7 @@ def test_a_hook_imports_nothing_that_takes_long() -> None:
     ours = {name for name in imported.split() if name.startswith("pgengram")}
     assert ours == {
         "pgengram", "pgengram.__main__", "pgengram.data_folder", "pgengram.runtime",
-        "pgengram.runtime.platforms", "pgengram.runtime.hook_client", "pgengram.runtime.local_socket",
+        "pgengram.runtime.hook_client", "pgengram.runtime.local_socket",
     }  # fmt: skip
     others = {name.partition(".")[0] for name in imported.split()} - set(sys.stdlib_module_names)
     assert {name for name in others if not name.startswith("_")} <= {"pgengram", "sitecustomize"}

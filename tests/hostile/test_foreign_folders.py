@@ -12,7 +12,7 @@ from helpers import Database, environment
 from pgengram.cli.clients import mcp_client
 from pgengram.settings import Settings
 from pgengram.store.recovery.backup_schedule import make_apart
-from pgengram.store.schema.migration_process import migrate_apart
+from pgengram.store.schema.migrate import migrate_apart
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from http_server import ACCEPT, ENVELOPE, VERSION, HttpServer, client_of, receiv
 
 from helpers import PATIENCE_S, Database, call, read, remember, said, until
 from pgengram.mcp.http.middleware import MAX_BODY
-from pgengram.mcp.http.sockets import PatientConnection, bound
+from pgengram.mcp.http.server import PatientConnection, bound
 from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 

@@ -22,8 +22,8 @@ from listener import Reply, listening
 from pgengram.errors import InvalidInput
 from pgengram.mcp.http.oauth import Issuer, Trust
 from pgengram.settings import Settings
+from pgengram.store import membership, persons
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership, persons
 from pgengram.store.store import Store
 
 RESOURCE = "https://memory.example.org/mcp"

@@ -29,7 +29,7 @@ from pgengram.inputs import NewMemory
 from pgengram.mcp.http import namespaces
 from pgengram.mcp.http.middleware import MAX_BODY
 from pgengram.mcp.http.requests import Rates
-from pgengram.mcp.http.sockets import bound
+from pgengram.mcp.http.server import bound
 from pgengram.mcp.http.transport import CUT_OFF, FORM_KEY, ID_KEY, Form, Transport
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -186,7 +186,7 @@ async def test_another_systems_tools_are_served_over_http_and_a_reader_gets_thos
 async def test_many_namespaces_are_served_with_few_kept_in_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgengram.service.namespaces.MAX_KEPT", 3)
+    monkeypatch.setattr("pgengram.service.spaces.access.MAX_KEPT", 3)
     everybody = namespaces.NamespaceServers(Settings(database_url=database.url, embedder="none:"))
     for number in range(8):
         async with everybody.namespaces.of(f"namespace-{number}") as served:

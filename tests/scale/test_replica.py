@@ -25,8 +25,8 @@ from mcp.types import PromptReference
 from helpers import PATIENCE_S, Database, call, connected, found, in_database, read, refused, remember, said, until
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
+from pgengram.store import membership, persons
 from pgengram.store.schema.migrate import migrate
-from pgengram.store.spaces import membership, persons
 from relay import Relay
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="these servers find each other by sockets of Unix")

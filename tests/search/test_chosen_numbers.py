@@ -26,15 +26,15 @@ def listed() -> dict[tuple[str, str], float]:
 
 def fractions() -> Iterator[tuple[str, str, float]]:
     """Yield the fractions in the search and in the comparison of texts: module, constant (or none) and value."""
-    for folder in ("search", "text/similarity"):
-        for file in sorted((SOURCE / folder).rglob("*.py")):
-            module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
-            for statement in ast.parse(file.read_text(encoding="utf-8")).body:
-                named = isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Constant)
-                name = ast.unparse(statement.target) if named and isinstance(statement, ast.AnnAssign) else ""
-                for node in ast.walk(statement):
-                    if isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value % 1:
-                        yield module, name, node.value
+    comparison = (SOURCE / "text" / "differences.py", SOURCE / "text" / "sameness.py")
+    for file in (*sorted((SOURCE / "search").rglob("*.py")), *comparison):
+        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        for statement in ast.parse(file.read_text(encoding="utf-8")).body:
+            named = isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Constant)
+            name = ast.unparse(statement.target) if named and isinstance(statement, ast.AnnAssign) else ""
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Constant) and isinstance(node.value, float) and node.value % 1:
+                    yield module, name, node.value
 
 
 def test_each_chosen_number_of_the_search_is_documented_with_the_value_that_it_has() -> None:

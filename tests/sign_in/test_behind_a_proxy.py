@@ -13,7 +13,7 @@ from signing_in import Program
 
 from helpers import Database
 from machine import pgengram
-from pgengram.mcp.http.sign_in_door import source_of
+from pgengram.mcp.http.doors import source_of
 
 PROXIES = (ipaddress.ip_network("127.0.0.0/8"), ipaddress.ip_network("10.0.0.0/24"))
 ADDRESSES = st.ip_addresses(v=4).map(str)

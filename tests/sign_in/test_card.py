@@ -16,7 +16,7 @@ from mcp import Client
 from signing_in import PROFILES, Pair, Program, query
 
 from helpers import read, remember
-from pgengram.store.spaces import membership, persons
+from pgengram.store import membership, persons
 from pgengram.store.store import Store
 
 playwright = pytest.importorskip("playwright.async_api", reason="playwright is not installed")

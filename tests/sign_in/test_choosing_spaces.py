@@ -11,9 +11,9 @@ from signing_in import PAGE_HEADERS, Pair, Program, hidden
 
 from helpers import Database
 from pgengram.errors import Conflict
+from pgengram.store import membership, persons
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership, persons
-from pgengram.store.spaces.names import Right
+from pgengram.store.persons import Right
 from pgengram.store.store import Store
 
 

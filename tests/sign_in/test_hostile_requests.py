@@ -20,7 +20,7 @@ from helpers import Database
 from pgengram.sign_in.clients import known
 from pgengram.sign_in.documents import ClientDocuments
 from pgengram.sign_in.server import AuthorizationServer
-from pgengram.store.clients import page_sign_ins, tokens
+from pgengram.store.clients import tokens
 from pgengram.store.store import Store
 
 EVIL = "evil.example"
@@ -203,7 +203,7 @@ class Attacker:
             good["access_token"].replace("pga_", "pgt_", 1) + "x",
         ):
             assert await tokens.verify(self._store, text) is None
-            assert await page_sign_ins.sign_in_of(self._store, text, f"{BASE}/mcp") is None
+            assert await tokens.sign_in_of(self._store, text, f"{BASE}/mcp") is None
         return 6
 
     async def forged_registration(self) -> int:

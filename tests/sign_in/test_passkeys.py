@@ -26,7 +26,7 @@ from pgengram.sign_in import passkeys
 from pgengram.sign_in.passkeys import InvalidPasskey, PasskeyVerifier
 from pgengram.sign_in.requests import Asking
 from pgengram.sign_in.server import AuthorizationServer
-from pgengram.store.clients.asked import Proof
+from pgengram.store.clients.connections import Proof
 from pgengram.store.store import Store
 
 

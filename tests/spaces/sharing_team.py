@@ -12,11 +12,10 @@ from pgengram.mcp.tool_registry import ToolRegistry
 from pgengram.service.manager import MemoryManager
 from pgengram.service.spaces.access import SpaceManagers, Spaces
 from pgengram.settings import Settings
+from pgengram.store import membership, persons
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership, persons
-from pgengram.store.spaces.membership import Space
-from pgengram.store.spaces.names import Right
-from pgengram.store.spaces.persons import Person
+from pgengram.store.membership import Space
+from pgengram.store.persons import Person, Right
 
 WHO = {"mara": Role.ADMIN, "ben": Role.WRITE, "cleo": Role.READ}  # Dora is in no space
 

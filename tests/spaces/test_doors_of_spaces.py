@@ -15,11 +15,10 @@ from helpers import PATIENCE_S, call, connected, environment, refused
 from pgengram.errors import NotAllowed, NotFound
 from pgengram.library import Pgengram
 from pgengram.local import session_hooks
-from pgengram.store.clients.asked import Asked
-from pgengram.store.clients.connections import Connections
+from pgengram.store import membership
+from pgengram.store.clients.connections import Asked, Connections
 from pgengram.store.clients.sign_in_requests import SignInRequests, open_pairing
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import bindings, membership
 
 OVEN = "The oven in the shared kitchen runs ten degrees hot."
 
@@ -91,7 +90,7 @@ async def test_hooks_keep_a_conversation_in_a_space_only_where_a_person_bound_it
     assert project is not None
     if is_bound:
         async with manager.store.transaction() as tx:
-            await bindings.bind(tx, project.name, team.kitchen.id)
+            await membership.bind_project(tx, project.name, team.kitchen.id)
     asked = session_hooks.Asked(keeps=True, at=datetime.now(UTC), until=float("inf"))
 
     async def hook(name: str, **more: str) -> str:
@@ -115,7 +114,7 @@ async def test_a_bound_project_stays_ones_own_once_one_has_left_the_space(team: 
     project = manager.projects.of(str(tmp_path))
     assert project is not None
     async with manager.store.transaction() as tx:
-        await bindings.bind(tx, project.name, team.kitchen.id)
+        await membership.bind_project(tx, project.name, team.kitchen.id)
     await membership.remove(team.home.store, team.kitchen.id, ben, by=ben)
     asked = session_hooks.Asked(keeps=True, at=datetime.now(UTC), until=float("inf"))
 
@@ -135,7 +134,7 @@ async def test_a_guest_of_a_bound_project_keeps_the_conversation_as_their_own_an
     assert project is not None
     assert (await team.cleo.spaces.named("Kitchen")).role is Role.READ
     async with manager.store.transaction() as tx:
-        await bindings.bind(tx, project.name, team.kitchen.id)
+        await membership.bind_project(tx, project.name, team.kitchen.id)
     asked = session_hooks.Asked(keeps=True, at=datetime.now(UTC), until=float("inf"))
 
     event = {"hook_event_name": "UserPromptSubmit", "session_id": "s1", "cwd": str(tmp_path), "prompt": "Hello there."}

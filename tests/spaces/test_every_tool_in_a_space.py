@@ -12,8 +12,8 @@ import pytest
 from sharing_team import Caller, Team, made
 
 from helpers import database_of, examples
+from pgengram.store import membership
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership
 
 OF_KITCHEN: Final = "canarykitchen"
 OF_MARA: Final = "canarymara"

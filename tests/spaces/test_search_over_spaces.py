@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from sharing_team import Team
 
+from pgengram.store import membership
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership
 
 THINGS = (
     "lantern",

@@ -9,7 +9,7 @@ import httpx
 from sharing_team import Team
 
 from helpers import PATIENCE_S
-from pgengram.store.spaces import membership
+from pgengram.store import membership
 
 sys.path.append(str(Path(__file__).parents[1] / "ui"))  # a real page of this machine
 

@@ -9,7 +9,7 @@ from typing import Any
 import anyio.lowlevel
 import pytest
 
-from pgengram.store.connection import background
+from pgengram.runtime import process_setup
 from pgengram.store.connection.database import Database
 
 
@@ -97,9 +97,9 @@ async def begun(work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
 async def test_a_task_in_the_background_is_over_once_it_was_ended() -> None:
     task = await begun(never())
 
-    await background.end(task)
-    await background.end(task)
-    await background.end(None)
+    await process_setup.end_task(task)
+    await process_setup.end_task(task)
+    await process_setup.end_task(None)
 
     assert task.cancelled()
 
@@ -107,7 +107,7 @@ async def test_a_task_in_the_background_is_over_once_it_was_ended() -> None:
 async def test_whoever_is_cancelled_while_he_ends_a_task_is_cancelled() -> None:
     may_end = asyncio.Event()
     task = await begun(reluctant(may_end))
-    closing = await begun(background.end(task))
+    closing = await begun(process_setup.end_task(task))
 
     closing.cancel()
     may_end.set()
@@ -120,7 +120,7 @@ async def test_a_task_that_does_not_end_is_left_behind_and_named(caplog: pytest.
     may_end = asyncio.Event()
     task = await begun(reluctant(may_end))
 
-    await background.end(task, timeout_s=0.01)
+    await process_setup.end_task(task, timeout_s=0.01)
 
     assert not task.done()
     assert "some supervisor" in caplog.text
@@ -135,7 +135,7 @@ async def test_what_a_task_failed_with_is_told_when_it_is_ended() -> None:
     task = await begun(fail())
 
     with pytest.raises(ZeroDivisionError):
-        await background.end(task)
+        await process_setup.end_task(task)
 
 
 class SlowConnection:

@@ -13,7 +13,7 @@ from pgengram.errors import NotReady
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 from pgengram.store.schema.tables import LOOKUPS, OWNED, namespaces
 
 OWNED_NAMES = [table.name for table in OWNED]

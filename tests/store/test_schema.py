@@ -13,7 +13,7 @@ from sqlalchemy import create_engine
 from helpers import Database, database_of, on_citus
 from pgengram.embedders import embedder_from
 from pgengram.fields import RATE_PER_DAY_OF_KIND, RATE_PER_DAY_OF_TYPE, TYPES
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE
 from pgengram.store.schema import migrate
 from pgengram.store.schema.tables import LOOKUPS, OWNED, metadata
 

@@ -17,10 +17,10 @@ from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.core import Core
 from pgengram.service.spaces.access import SpaceManagers
+from pgengram.store import membership, persons
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Transaction
 from pgengram.store.maintenance import namespaces
-from pgengram.store.spaces import membership, persons
 from pgengram.sync import devices, exchange, files, folder, merging
 from pgengram.sync.keys import Key
 from pgengram.sync.merging import Document

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pgengram.text.similarity.differences import word_changes
+from pgengram.text.differences import word_changes
 
 TEXTS = st.lists(
     st.sampled_from(["the", "gate", "has", "12", "locks,", "Ines", "oils", "them.", "São", "門", "-5"]), max_size=14

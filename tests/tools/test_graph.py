@@ -14,8 +14,8 @@ from mcp import Client
 
 from helpers import NAMESPACE, Answer, Database, Served, call, connected, read, refused, remember
 from pgengram.ids import uuid7
+from pgengram.store import edges
 from pgengram.store.connection.begin import begin_sql
-from pgengram.store.graph import edges
 
 
 async def link(client: Client, from_id: str, *to_ids: str, **how: Any) -> list[Answer]:

@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from helpers import Client, call, found, hits, remember
+from pgengram.embedders import Cached
 from pgengram.embedders.builtin import ENGLISH, HERE, OTHERS, BuiltinEmbedder
-from pgengram.embedders.vectors import Cached
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager

@@ -24,7 +24,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
-from pgengram.store.assistant import recall_receipts
+from pgengram.store.assistant import conversations
 from pgengram.store.assistant.conversations import Conversation, Turn
 
 HOSTILE = "<script>alert('x')</script> \"quoted\" & <b>bold</b> 'single' {{ 7 * 7 }} </script>"
@@ -150,9 +150,9 @@ async def fill(settings: Settings) -> dict[str, str]:
         ids["cluster"] = made.cluster_id
         await manager.forget_memories([ids["old"]], "moved to Bern")
         await talk(manager, "Who pays for the **harbour**?", "The city does. " + HOSTILE, "Read 3 files")
-        receipt = recall_receipts.Receipt(UUID(ids["stripe"]), 1, 0.91, 14)
+        receipt = conversations.Receipt(UUID(ids["stripe"]), 1, 0.91, 14)
         async with manager.store.transaction() as tx:
-            await recall_receipts.add_receipts(
+            await conversations.add_receipts(
                 tx, [receipt], **TALK.key, event="prompt", project="harbour", evidence="strong", milliseconds=21
             )
     finally:

@@ -282,7 +282,7 @@ def _link_text(one: dict[str, Any]) -> Text:
 
 def _change(one: dict[str, Any]) -> Text:
     """Return an entry of a memory's history: what was done, by whom and when, and what differs, word by word."""
-    from pgengram.text.similarity.differences import word_changes
+    from pgengram.text.differences import word_changes
 
     by = f" · {one['actor']}" if one.get("actor") else ""
     text = Text.assemble((f"{one['operation']}", "bold"), (f" · {ago(datetime.fromisoformat(one['at']))}{by}", "dim"))

@@ -22,9 +22,9 @@ from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.identity import Identity
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.service.toolsets.working import WORKING_FIELDS, Consolidation, NewWorking, Working
+from pgengram.store import edges
 from pgengram.store.assistant import working
 from pgengram.store.assistant.identity import ASPECTS
-from pgengram.store.graph import edges
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories
 from pgengram.views import view_of
@@ -182,10 +182,7 @@ class Agi(CompatAdapter):
 
     @tool(READS, title="Related memories")
     async def find_related_memories(
-        self,
-        memory_id: AnyId,
-        max_depth: Annotated[int, Field(ge=1, le=4)] = 2,
-        min_strength: f.Bound = 0.3,
+        self, memory_id: AnyId, max_depth: Annotated[int, Field(ge=1, le=4)] = 2, min_strength: f.Bound = 0.3
     ) -> Raw:
         """Walk along relationships from a memory; strengths multiply along the way. From an unknown one nowhere.
         Errors: INVALID_INPUT.

@@ -15,8 +15,8 @@ from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.inputs import Request
 from pgengram.service.toolsets.tidy_request import Tidied
+from pgengram.store import edges
 from pgengram.store.connection.database import Row
-from pgengram.store.graph import edges
 from pgengram.views import view_of
 
 AnyVector = Annotated[list[float], Field(description="Used where it has this store's length, else made from the text.")]

@@ -17,9 +17,9 @@ from pgengram.inputs import Change, validated
 from pgengram.runtime.context import here
 from pgengram.service.calls.moments import read_moment
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, tool
+from pgengram.store import edges
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import edges
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 from pgengram.text.notes import Note, slug
 
 # A namespace's notes by what they are called; the newest of several. Reads the memories that have a title.

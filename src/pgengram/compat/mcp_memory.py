@@ -17,9 +17,9 @@ from pgengram.errors import NotFound
 from pgengram.inputs import Request
 from pgengram.service.manager import FREELY
 from pgengram.service.tools import ADDS, READS, REMOVES, tool
+from pgengram.store import edges
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import edges
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 
 ABOUT: Final = "about"  # leads from an observation to its entity
 NEAREST: Final = 10  # memories whose entities are told when no text has the words

@@ -8,8 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from pgengram.embedders import Embedder, Passage, Scheme, unit
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import Embedder, Passage, Scheme, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime.context import beside_the_loop
 from pgengram.text.lexical.language import Language, language_of

@@ -15,9 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from pgengram.embedders import centre_of
 from pgengram.embedders.folder import MANIFEST, MODEL_FILES, WEIGHTS
 from pgengram.embedders.onnx import OnnxEmbedder
-from pgengram.embedders.vectors import centre_of
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime import operating_system
 

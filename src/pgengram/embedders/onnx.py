@@ -18,8 +18,8 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 from unicodedata import normalize
 
+from pgengram.embedders import Embedder, Passage, Scheme, spans, unit
 from pgengram.embedders.folder import Dense, ModelFolder
-from pgengram.embedders.vectors import Embedder, Passage, Scheme, spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime import process_setup
 

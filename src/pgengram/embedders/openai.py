@@ -11,7 +11,7 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlsplit
 
-from pgengram.embedders.vectors import Passage, Scheme, spans, unit
+from pgengram.embedders import Passage, Scheme, spans, unit
 from pgengram.errors import EmbeddingFailed, InvalidInput
 
 if TYPE_CHECKING:

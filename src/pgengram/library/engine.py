@@ -13,8 +13,7 @@ from pgengram.errors import InvalidInput, Misused, TimedOut
 from pgengram.service.calls.arguments import Arguments
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
-from pgengram.service.namespaces import Namespaces
-from pgengram.service.spaces.access import own_spaces
+from pgengram.service.spaces.access import Namespaces, own_spaces
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
@@ -76,7 +75,7 @@ class Engine:
         self._host = Core(settings, store=Store(settings, limits))
         self._host.models.build_indexes()
         self._namespaces: Namespaces[str, Served] = Namespaces(
-            lambda name: Served(MemoryManager(replace(settings, namespace=name), self._host)),
+            lambda name: Served(MemoryManager(replace(settings, namespace=name), self._host))
         )
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closing: asyncio.Task[None] | None = None

@@ -19,7 +19,7 @@ from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
 from pgengram.service.spaces.access import space_of_project
-from pgengram.store.assistant import recall_receipts
+from pgengram.store.assistant import conversations
 from pgengram.store.assistant.conversations import Conversation, turn_reference
 from pgengram.store.connection.database import Role
 from pgengram.text.markdown import fenced, one_line
@@ -223,11 +223,11 @@ class _Answer:
         """
         talk = self._conversation
         async with self._manager.store.transaction() as tx:
-            before = await recall_receipts.given(tx, talk.client, talk.id)
+            before = await conversations.receipts_given(tx, talk.client, talk.id)
             in_time = known if self.is_in_time else []
             fresh = [line for line in in_time if (line.hit.id, line.hit.version) not in before]
             receipts = [
-                recall_receipts.Receipt(
+                conversations.Receipt(
                     line.hit.id,
                     line.hit.version,
                     line.hit.match.score if line.hit.match else None,
@@ -236,7 +236,7 @@ class _Answer:
                 for line in fresh
             ]
             if receipts and not tx.read_only and tx.role > Role.READ:
-                await recall_receipts.add_receipts(
+                await conversations.add_receipts(
                     tx, receipts, **talk.key, event=self._event.name, project=talk.project, evidence=evidence,
                     milliseconds=round((time.monotonic() - self._began) * 1000),
                 )  # fmt: skip

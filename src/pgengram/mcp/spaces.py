@@ -20,7 +20,7 @@ from pgengram.service.spaces.sharing import Sharing
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import TOOLSETS_BY_NAME_ONLY
-from pgengram.store.spaces import rules
+from pgengram.store import membership
 
 if TYPE_CHECKING:
     from pgengram.service.calls.arguments import Call
@@ -104,7 +104,7 @@ async def run(spaces: Spaces, call: Call, given: Mapping[str, Any], space: str) 
 async def _in_space(spaces: Spaces, call: Call, name: str) -> Any:
     space = await spaces.named(name)
     if not call.tool.hints.read_only:
-        rules.refuse_reader(space.role)
+        membership.refuse_reader(space.role)
     async with spaces.manager(space) as manager:
         return await replace(call, tool=_tool_of_space(manager, call.tool.name)).run()
 

@@ -1,12 +1,18 @@
-"""How memory is kept: by the garbage collector, and on Linux by the C library (with musl, that is left alone)."""
+"""How memory is kept: by the garbage collector, and on Linux by the C library (with musl, that is left alone).
+
+Also the event loop that psycopg can use, and the end of a task that works in the background.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import ctypes
 import gc
+import logging
 import sys
-from typing import Final
+from typing import Any, Final
+
+log = logging.getLogger(__name__)
 
 M_ARENA_MAX: Final = -8
 COLLECTED_AFTER: Final = (20_000, 20, 50)  # objects of an answer are few in cycles; to look after each 700 costs 5 %
@@ -62,3 +68,24 @@ WAITS_FOR_PIPES = sys.platform != "win32"
 def event_loop() -> asyncio.AbstractEventLoop:
     """Return a loop that psycopg can use: on Windows that is the selector loop, not the default."""
     return asyncio.SelectorEventLoop() if sys.platform == "win32" else asyncio.new_event_loop()
+
+
+END_TASK_S: Final = 1.0  # longer than a backup takes to break off; a driver waits 5 s for a database that is silent
+
+
+async def end_task(task: asyncio.Task[Any] | None, timeout_s: float = END_TASK_S) -> None:
+    """Cancel a task, if there is one, and wait until it is over; one that does not end in time is left behind.
+
+    The task's cancellation ends here. The caller's own does not: it is raised at once, and the task is not waited for.
+
+    Raises:
+        Exception: what the task failed with, as nobody else was there to hear of it.
+    """
+    if task is None:
+        return
+    task.cancel()
+    over, _ = await asyncio.wait({task}, timeout=timeout_s)
+    if not over:
+        log.warning("The task %r did not end; it is left behind.", task.get_name())
+    elif not task.cancelled():
+        task.result()

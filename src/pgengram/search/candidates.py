@@ -11,7 +11,7 @@ from pgengram.search.filters import BY_CLOCK, Scope
 from pgengram.search.vector_index import VectorIndex, Way
 from pgengram.store.connection.begin import NO_SORT, PROBES_NARROWED
 from pgengram.store.connection.database import Transaction
-from pgengram.store.schema.visibility import HIDDEN_IDS, SPOKEN
+from pgengram.store.schema import HIDDEN_IDS, SPOKEN
 
 CANDIDATES: Final = 100  # of each arm
 OF_EACH: Final = 50  # of each arm, where several namespaces are asked: together they have as many or more

@@ -10,9 +10,9 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.inputs import Question
-from pgengram.search.times.dates import Period
+from pgengram.search.dates import Period
 from pgengram.search.vector_index import Way
-from pgengram.store.schema.visibility import HIDDEN, UNEXPIRED
+from pgengram.store.schema import HIDDEN, UNEXPIRED
 
 WITH_ACTIVATION: Final = "JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id"
 OF_ACTIVATION: Final = {"min_importance", "max_importance"}  # what needs it

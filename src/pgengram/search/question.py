@@ -13,10 +13,10 @@ from typing import Final
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT, bare_id, is_id
 from pgengram.inputs import Question
+from pgengram.search.dates import Period, TimeRead, by_clock, periods_meant, times, without_times
 from pgengram.search.filters import Parsed, scope_of
-from pgengram.search.times.dates import Period, TimeRead, by_clock, periods_meant, times, without_times
 from pgengram.store.connection.database import Transaction
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 from pgengram.text.languages import language_data
 from pgengram.text.lexical.language import clear_language, function_words, light_words
 from pgengram.text.lexical.sounds import asked_sounds

@@ -13,12 +13,12 @@ from typing import Any, Final, Protocol, TypeVar
 from pgengram.errors import EmbeddingFailed
 from pgengram.inputs import Question
 from pgengram.runtime.context import EMBEDDED_BY
-from pgengram.search import listing, several
 from pgengram.search.candidates import CANDIDATES, OF_EACH
 from pgengram.search.filters import Asked, Parsed, scope_of
+from pgengram.search.listing import list_page
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
-from pgengram.search.ranking import ranking_of
+from pgengram.search.ranking import Ranking, joined_lists, judged, ranking_of
 from pgengram.search.results.budget import REACH, fused, question_parts
 from pgengram.search.results.hits import Cursor, Hits
 from pgengram.search.vector_index import Embedded
@@ -97,7 +97,7 @@ class Retrieval:
             asking = _each_with(asking, limit=place.offset + limit)
         parsed = parse(asking[0][1], place.now)
 
-        async def ranking(begin: Begin, question: Question) -> several.Ranking:
+        async def ranking(begin: Begin, question: Question) -> Ranking:
             its = (
                 parsed if question is parsed.question else replace(parsed, question=question, scope=scope_of(question))
             )
@@ -105,9 +105,9 @@ class Retrieval:
 
         rankings = await _asked_each(asking, ranking)
         _note_origins(rankings)
-        return several.judged(rankings, place.offset, limit)
+        return judged(rankings, place.offset, limit)
 
-    async def _ranking(self, begin: Begin, parsed: Parsed, offset: int, candidates: int) -> several.Ranking:
+    async def _ranking(self, begin: Begin, parsed: Parsed, offset: int, candidates: int) -> Ranking:
         """Embed what the question likely means while its words are looked up, and again if it means another."""
         async with _under_way(self._vector(parsed)) as embedding:
             async with begin() as tx:
@@ -172,11 +172,11 @@ async def _listed(asking: Sequence[Asking], place: Cursor) -> Hits:
 
     async def one_list(begin: Begin, its: Question) -> Hits:
         async with begin() as tx:
-            return await listing.list_page(tx, its, start)
+            return await list_page(tx, its, start)
 
     lists = await _asked_each(asking, one_list)
     _note_origins(lists)
-    return lists[0] if len(asking) == 1 else several.joined_lists(question, lists, place.offset)
+    return lists[0] if len(asking) == 1 else joined_lists(question, lists, place.offset)
 
 
 async def _asked_each(asking: Sequence[Asking], work: Callable[[Begin, Question], Awaitable[T]]) -> list[T]:
@@ -201,7 +201,7 @@ def _each_with(asking: Sequence[Asking], **change: Any) -> list[Asking]:
     return [(reads, question.model_copy(update=change)) for reads, question in asking]
 
 
-def _note_origins(answers: Sequence[Hits | several.Ranking]) -> None:
+def _note_origins(answers: Sequence[Hits | Ranking]) -> None:
     for number, one in enumerate(answers):
         for hit in one.found:
             hit.origin = number

@@ -19,10 +19,10 @@ from pgengram.search.features import weights
 from pgengram.search.vector_index import UNRELATED, centred
 from pgengram.store.connection.database import Row
 from pgengram.text.derived import TURN
+from pgengram.text.differences import other_numbers, tokens, without_dates
 from pgengram.text.lexical.language import language_of, persons
 from pgengram.text.lexical.vocabulary import announces_change, time_words
 from pgengram.text.lexical.words import FIRST_LETTERS, beginning
-from pgengram.text.similarity.differences import other_numbers, tokens, without_dates
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare

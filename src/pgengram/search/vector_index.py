@@ -9,9 +9,9 @@ from math import isqrt
 from typing import Any, Final, Literal
 
 from pgengram.errors import ModelSwitched
-from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.begin import PROBES
 from pgengram.store.connection.database import Transaction
+from pgengram.store.connection.pool import vectors_parameter
 
 # Fewer are compared each: half a microsecond a vector, complete, and the same whatever others store.
 EXACT_ROWS: Final = 5_000

@@ -26,9 +26,9 @@ from pgengram.search.succession import (
 )
 from pgengram.search.vector_index import VectorIndex, centred
 from pgengram.store.connection.database import Transaction
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
+from pgengram.text.differences import ALIKE, differences, new_names, other_subjects, overlap
 from pgengram.text.lexical.words import words
-from pgengram.text.similarity.differences import ALIKE, differences, new_names, other_subjects, overlap
 
 TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
 

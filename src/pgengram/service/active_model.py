@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
-from pgengram.embedders import Embedder, embedder_from, spelled
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Embedder, Passage, embedder_from, spelled
 from pgengram.errors import EmbeddingFailed, InvalidInput, NotReady
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.settings import Settings

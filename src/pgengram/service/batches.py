@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 from pgengram.errors import InvalidInput, PgengramError, SecretRejected
 from pgengram.inputs import Change, NewMemory
 from pgengram.runtime.context import here, report_progress
-from pgengram.search.times.dates import KEPT, TimeRead, times
+from pgengram.search.dates import KEPT, TimeRead, times
 from pgengram.service.calls.arguments import reader
 from pgengram.service.tools import without_secrets_in
 from pgengram.store.memory import memories

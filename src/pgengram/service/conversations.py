@@ -12,7 +12,7 @@ from pgengram import fields as f
 from pgengram.errors import Conflict
 from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
 from pgengram.store.assistant import conversations as store
-from pgengram.store.assistant import recall_receipts, turn_arrivals
+from pgengram.store.assistant import turn_arrivals
 from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
 from pgengram.text.secrets.redaction import redacted
 
@@ -156,9 +156,7 @@ class Conversations:
 
     async def receipts(self, conversation: str | None, **part: int) -> list[Row]:
         """Return what was put before models, of one conversation or all, latest first; see `recall_receipts.listed`."""
-        rows = await self._store.read_transaction(
-            lambda tx: recall_receipts.list_receipts(tx, conversation=conversation, **part)
-        )
+        rows = await self._store.read_transaction(lambda tx: store.list_receipts(tx, conversation=conversation, **part))
         return [{**row, "project": self._meant(row["project"])} for row in rows]
 
     async def counted(self, where: Mapping[str, str | None]) -> Row:

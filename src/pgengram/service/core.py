@@ -14,8 +14,7 @@ from uuid import UUID
 
 from pydantic import ValidationError
 
-from pgengram.embedders import Embedder
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Embedder, Passage
 from pgengram.errors import Conflict, InvalidInput, ModelSwitched, NotFound
 from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory, Question, as_invalid_input, validated

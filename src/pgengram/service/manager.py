@@ -11,15 +11,7 @@ from pydantic import Field, ValidationError, WithJsonSchema
 from pydantic.json_schema import SkipJsonSchema
 
 from pgengram import fields as f
-from pgengram.errors import (
-    Conflict,
-    DatabaseFailed,
-    InvalidInput,
-    ItemRefused,
-    LimitExceeded,
-    NotFound,
-    WritesRefused,
-)
+from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, ItemRefused, LimitExceeded, NotFound, WritesRefused
 from pgengram.inputs import Change, NewMemory, Question, as_invalid_input
 from pgengram.runtime.context import retrying
 from pgengram.service import batches, confirming
@@ -29,24 +21,15 @@ from pgengram.service.core import Core
 from pgengram.service.tools import ADDS, CHANGES, READS, REMOVES, Tool, tool, tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import ESSENTIAL
+from pgengram.store import membership
 from pgengram.store.connection.database import Role, Row, Transaction
 from pgengram.store.memory import changes, deletion, memories, plans
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.memory.upsert import WriteResult
-from pgengram.store.spaces import rules
 from pgengram.text.lexical.vocabulary import is_small_talk
 from pgengram.text.tags import means_anything
-from pgengram.views import (
-    Forgotten,
-    Found,
-    Read,
-    Recalled,
-    Stored,
-    StoredMany,
-    Updated,
-    memory_view,
-)
+from pgengram.views import Forgotten, Found, Read, Recalled, Stored, StoredMany, Updated, memory_view
 
 # The tools of PGENGRAM_TOOLSETS=essential with the arguments that are listed; the others are not even named.
 ESSENTIAL_ARGUMENTS: Final[dict[str, tuple[str, ...]]] = {
@@ -110,11 +93,7 @@ class MemoryManager(Core):
         self,
         items: Annotated[
             list[Annotated[Any, WithJsonSchema({"type": "object"})]],  # each is checked alone, whatever it is
-            Field(
-                min_length=1,
-                max_length=f.MAX_BATCH,
-                description="content is required.",
-            ),
+            Field(min_length=1, max_length=f.MAX_BATCH, description="content is required."),
         ],
         atomic: Annotated[bool, Field(description="All or none.")] = False,
     ) -> StoredMany:
@@ -237,7 +216,7 @@ class MemoryManager(Core):
         change, dates = with_dates(await self._with_stored_tags(change))
         async with self.store.transaction() as tx:
             row = await self.one(tx, change.id)
-            rules.refuse_change(tx, row, change)
+            membership.refuse_change(tx, row, change)
             changes.refuse_many_tags(row, change)
             made = self._planned(row, change)
             await changes.refuse_twin(tx, row, made)

@@ -24,15 +24,13 @@ from pgengram.sign_in.documents import ClientResolver
 from pgengram.sign_in.pages import SpaceChoice
 from pgengram.sign_in.passkeys import InvalidPasskey, PasskeyVerifier
 from pgengram.sign_in.requests import Asking, OAuthError, PageError, browser_name, cookie_value, form_of, parameters
+from pgengram.store import membership, persons
 from pgengram.store.clients import connections
-from pgengram.store.clients.asked import Asked, Proof
-from pgengram.store.clients.connections import Connection, Connections
-from pgengram.store.clients.page_sign_ins import PAGE_CLIENT
+from pgengram.store.clients.connections import Asked, Connection, Connections, Proof
 from pgengram.store.clients.sign_in_requests import PAGE_LIFE, REQUEST_LIFE, SignInRequests
-from pgengram.store.clients.token_secrets import hashed
+from pgengram.store.clients.tokens import PAGE_CLIENT, hashed
 from pgengram.store.connection.database import Role
-from pgengram.store.spaces import membership, persons
-from pgengram.store.spaces.names import Right
+from pgengram.store.persons import Right
 
 READ, WRITE, OFFLINE = "memory:read", "memory:write", "offline_access"
 AUTHORIZE: Final = "/oauth/authorize"
@@ -117,9 +115,7 @@ class Consents:
         id_, secret = secrets.token_hex(16), secrets.token_urlsafe(24)
         until = int(time.time() + REQUEST_LIFE.total_seconds())
         request = seals.sealed(
-            await self._connections.key("requests"),
-            SEALED_FOR,
-            [id_, hashed(secret).hex(), until, asked.as_json()],
+            await self._connections.key("requests"), SEALED_FOR, [id_, hashed(secret).hex(), until, asked.as_json()]
         )
         await self._requests.show(asked)
         response = await self._asked_for_proof(asked, id_, request)

@@ -14,9 +14,9 @@ from starlette.responses import Response
 
 from pgengram.sign_in.clients import LOOPBACK
 from pgengram.sign_in.requests import UNSTORED
-from pgengram.store.clients.asked import Asked
-from pgengram.store.clients.page_sign_ins import PAGE_CLIENT
-from pgengram.store.spaces.names import Right
+from pgengram.store.clients.connections import Asked
+from pgengram.store.clients.tokens import PAGE_CLIENT
+from pgengram.store.persons import Right
 
 # Not no-referrer: browsers would name no origin with the form, and it could not be told from one of another page.
 HEADERS: Final = {**UNSTORED, "referrer-policy": "same-origin"}

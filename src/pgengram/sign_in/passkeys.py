@@ -17,8 +17,7 @@ from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
 from pgengram.store.clients import passkeys
-from pgengram.store.clients.asked import Proof
-from pgengram.store.clients.connections import Connection
+from pgengram.store.clients.connections import Connection, Proof
 
 if TYPE_CHECKING:
     from fido2.server import Fido2Server

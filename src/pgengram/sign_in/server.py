@@ -28,8 +28,7 @@ from pgengram.sign_in.consents import AUTHORIZE, OFFLINE, OPEN_PAGE, READ, WRITE
 from pgengram.sign_in.documents import ClientDocuments, ClientResolver
 from pgengram.sign_in.requests import EVERYWHERE, UNSTORED, Asking, OAuthError, PageError, form_of, json_answer
 from pgengram.store.clients import connections
-from pgengram.store.clients.asked import Asked, Tokens
-from pgengram.store.clients.connections import Connections
+from pgengram.store.clients.connections import Asked, Connections, Tokens
 from pgengram.store.store import Store
 
 log = logging.getLogger(__name__)

@@ -308,8 +308,7 @@ class Store:
 
     async def _migrated(self, url: str) -> str:
         """Bring the schema up to date, and return the URL by which the application's role finds the tables, too."""
-        from pgengram.store.schema.migrate import make_new, newest_version, state
-        from pgengram.store.schema.migration_process import migrate_apart
+        from pgengram.store.schema.migrate import make_new, migrate_apart, newest_version, state
         from pgengram.store.schema.place import pinned
 
         found = await asyncio.to_thread(state, url)

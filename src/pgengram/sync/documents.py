@@ -9,7 +9,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any, Final
 from uuid import UUID
 
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival

@@ -9,8 +9,8 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import Conflict, PgengramError
+from pgengram.runtime import process_setup
 from pgengram.service.core import Core
-from pgengram.store.connection import background
 from pgengram.store.sync import state
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class ExchangeScheduler:
 
     async def close(self) -> None:
         """Stop; what is not exchanged by then is next time."""
-        await background.end(self._task)
+        await process_setup.end_task(self._task)
         self._task = None
 
     async def _run(self) -> None:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pgengram.text.lexical.sounds import sounds_of_names
 from pgengram.text.lexical.vocabulary import names_a_time
 from pgengram.text.lexical.words import QUESTION_MARKS, extra_terms, foreign_stems, searched_text, speaker_terms
-from pgengram.text.similarity.sameness import content_hash
+from pgengram.text.sameness import content_hash
 
 TIME: Final = 1  # names a time
 DIGIT: Final = 2

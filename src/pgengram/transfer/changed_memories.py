@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import PgengramError
 from pgengram.inputs import Change, validated
 from pgengram.runtime.context import retrying
@@ -20,7 +20,7 @@ from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history, newer_states, transferring
 from pgengram.store.reading.transferring import Arrival
-from pgengram.text.similarity.differences import tokens
+from pgengram.text.differences import tokens
 from pgengram.transfer.records import Item, Left, moment, uuid_of
 from pgengram.transfer.report import Imported
 

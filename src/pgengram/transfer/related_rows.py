@@ -14,7 +14,7 @@ from pgengram.store.assistant import turn_arrivals
 from pgengram.store.assistant.conversations import Conversation, Turn, source_key
 from pgengram.store.assistant.identity import belief_hash
 from pgengram.store.connection.database import Transaction
-from pgengram.store.graph.edges import normalised_type
+from pgengram.store.edges import normalised_type
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring

@@ -13,7 +13,7 @@ from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
 from pgengram.store.clients.connections import Connections
-from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY, PageSignIn
+from pgengram.store.clients.tokens import SIGN_IN_KEY, PageSignIn
 from pgengram.sync.schedule import ExchangeScheduler
 from pgengram.ui.serving import Pages
 from pgengram.ui.sign_ins import SignIns

@@ -26,7 +26,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import InvalidInput, LimitExceeded
 from pgengram.runtime.context import ACTOR, PAGE
-from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY
+from pgengram.store.clients.tokens import SIGN_IN_KEY
 from pgengram.ui.sign_ins import LOOPBACK, SIGN_IN_PATH, SIGN_IN_S, Shut, SignIn, SignIns
 
 IDENTITY_PATH: Final = "/identity"

@@ -25,13 +25,12 @@ from pgengram.cli.runtime import (
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.settings import Settings, spaces_named
 from pgengram.sign_in.passkeys import EXTRA, is_installed
+from pgengram.store import membership, persons
 from pgengram.store.clients import passkeys, tokens
 from pgengram.store.clients.connections import Connections
 from pgengram.store.clients.sign_in_requests import open_pairing
 from pgengram.store.clients.tokens import AccessToken
-from pgengram.store.spaces import membership, persons
-from pgengram.store.spaces.names import Right, checked_name, key
-from pgengram.store.spaces.persons import Person
+from pgengram.store.persons import Person, Right, checked_name, key
 from pgengram.store.store import Store
 from pgengram.text.moments import ago
 

@@ -26,7 +26,7 @@ from pgengram.inputs import NewMemory, Question
 from pgengram.search import listing
 from pgengram.search.results.hits import Cursor
 from pgengram.service.manager import MemoryManager
-from pgengram.store.connection.adapters import vectors_parameter
+from pgengram.store.connection.pool import vectors_parameter
 from pgengram.store.maintenance import findings, namespaces
 
 ROUND: Final = 10  # cases that a contestant takes before the next one's turn

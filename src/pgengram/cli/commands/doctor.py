@@ -24,7 +24,7 @@ from pgengram.cli.clients.mcp_client import Handshake, shake_hands
 from pgengram.cli.commands.stats import backups_row, rights_row
 from pgengram.cli.options import AsJson
 from pgengram.cli.runtime import command, print_json, say, screen
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import InvalidInput, PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
 from pgengram.postgres import programs

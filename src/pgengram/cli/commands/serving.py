@@ -32,8 +32,8 @@ from pgengram.runtime import hook_client
 from pgengram.settings import Settings
 
 if TYPE_CHECKING:
+    from pgengram.mcp.http.doors import PagesOf
     from pgengram.mcp.http.oauth import Trust
-    from pgengram.mcp.http.page_door import PagesOf
     from pgengram.mcp.http.requests import Network
 
 
@@ -52,11 +52,7 @@ AllowedOrigin = Annotated[
 Certfile = Annotated[Path | None, typer.Option(help="Certificate chain, for TLS.", exists=True, dir_okay=False)]
 Keyfile = Annotated[Path | None, typer.Option(help="The certificate's key.", exists=True, dir_okay=False)]
 SignInHere = Annotated[
-    bool,
-    typer.Option(
-        "--sign-in",
-        help="Let programs and your phone sign in, with your yes to each; needs --url.",
-    ),
+    bool, typer.Option("--sign-in", help="Let programs and your phone sign in, with your yes to each; needs --url.")
 ]
 NoRegister = Annotated[
     bool,
@@ -64,8 +60,7 @@ NoRegister = Annotated[
 ]
 PinnedOnly = Annotated[bool, typer.Option("--known-clients-only", help="Fetch no documents about unknown programs.")]
 SignInRate = Annotated[
-    int,
-    typer.Option(help="Sign-in pages per minute and address; behind a proxy, of all together.", min=1),
+    int, typer.Option(help="Sign-in pages per minute and address; behind a proxy, of all together.", min=1)
 ]
 TrustedProxy = Annotated[
     list[str] | None,
@@ -117,8 +112,7 @@ async def serve(
     Example: `pgengram serve --http --host 192.0.2.7 --certfile cert.pem --keyfile key.pem`
     """
     from pgengram.mcp.http.requests import Rules, SignIn
-    from pgengram.mcp.http.server import serve_http
-    from pgengram.mcp.http.sockets import bound, is_loopback
+    from pgengram.mcp.http.server import bound, is_loopback, serve_http
     from pgengram.runtime import logs
 
     local = is_loopback(host)

@@ -22,12 +22,12 @@ from pgengram.cli.runtime import (
     typed_out,
 )
 from pgengram.runtime.context import ASKER
-from pgengram.service.spaces import leaving
+from pgengram.service.spaces import access
 from pgengram.service.spaces.access import Spaces
 from pgengram.service.spaces.sharing import Sharing
 from pgengram.settings import Settings
+from pgengram.store import membership, persons
 from pgengram.store.maintenance import namespaces
-from pgengram.store.spaces import bindings, membership, persons
 from pgengram.sync import devices
 from pgengram.text.moments import ago
 
@@ -153,9 +153,7 @@ async def leave(
 @space.command()
 @command
 async def delete(
-    name: Name,
-    yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False,
-    as_json: AsJson = False,
+    name: Name, yes: Annotated[bool, typer.Option("--yes", help="Skip the prompt.")] = False, as_json: AsJson = False
 ) -> int:
     """Permanently erase a space with everything in it; every member is told. `pgengram --space SPACE export FILE` first
     keeps a copy.
@@ -168,7 +166,7 @@ async def delete(
         question = f"{chosen.members} people lose all that is in it. Type the name of the space to permanently erase it"
         if not yes and not typed_out(question, chosen.name):
             return FAILED
-        removed = await leaving.delete_space(spaces.home.store, chosen, await spaces.person())
+        removed = await access.delete_space(spaces.home.store, chosen, await spaces.person())
     print_answer(f"The space {chosen.name} is erased.", {"space": chosen.name, "removed": removed}, as_json=as_json)
     return 0
 
@@ -221,7 +219,7 @@ async def bind(
         if not confirm(question, yes=yes):
             return FAILED
         async with spaces.home.store.transaction() as tx:
-            await bindings.bind(tx, chosen_project, chosen.id)
+            await membership.bind_project(tx, chosen_project, chosen.id)
     print_answer(
         f"{chosen_project} is bound to {chosen.name}.",
         {"project": chosen_project, "space": chosen.name},
@@ -241,7 +239,7 @@ async def unbind(
     """
     chosen_project = project_named(project) or project
     async with opened_spaces() as spaces, spaces.home.store.transaction() as tx:
-        was = await bindings.unbind(tx, chosen_project)
+        was = await membership.unbind_project(tx, chosen_project)
     message = f"{chosen_project} is bound to no space{' any more' if was else ''}."
     print_answer(message, {"project": chosen_project, "was_bound": was}, as_json=as_json)
 
@@ -326,6 +324,6 @@ async def erase_person(
             return FAILED
         key = await namespaces.namespace_key(store.database, known.namespace)
         data = Settings.from_environment().data_path
-        removed = await leaving.erase_person(store, known, lambda: devices.erase_elsewhere(store.database, key, data))
+        removed = await access.erase_person(store, known, lambda: devices.erase_elsewhere(store.database, key, data))
     print_answer(f"{known.name} is erased.", {"erased": known.name, "removed": removed}, as_json=as_json)
     return 0

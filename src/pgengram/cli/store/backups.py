@@ -23,8 +23,7 @@ from pgengram.settings import Settings
 from pgengram.store.connection import locks
 from pgengram.store.recovery import archive, backup_schedule, restoring, upgrading
 from pgengram.store.recovery import backup as backing_up
-from pgengram.store.schema.migrate import newest_version
-from pgengram.store.schema.migration_process import migrate_apart
+from pgengram.store.schema.migrate import migrate_apart, newest_version
 from pgengram.text.moments import counted, exact
 
 
@@ -39,8 +38,7 @@ async def backup(
         typer.Option("--if-due", help="Only if the newest is older than a day; keeps PGENGRAM_BACKUP_DAYS of them."),
     ] = False,
     also_in: Annotated[
-        str,
-        typer.Option(metavar="FOLDER", help="From now on copy each daily backup to this folder; `none` ends that."),
+        str, typer.Option(metavar="FOLDER", help="From now on copy each daily backup to this folder; `none` ends that.")
     ] = "",
     as_json: AsJson = False,
 ) -> None:

@@ -15,9 +15,8 @@ from typing import Final
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive
 
-from pgengram.mcp.http.bodies import whole_body
 from pgengram.mcp.http.namespaces import Grant, NamespaceServers
-from pgengram.mcp.http.requests import HTTPRejection, Request, json_response
+from pgengram.mcp.http.requests import HTTPRejection, Request, json_response, whole_body
 from pgengram.runtime.operating_system import sha256_of
 from pgengram.store.sync import state
 from pgengram.sync import files

@@ -25,11 +25,10 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import DatabaseFailed
-from pgengram.mcp.http.bodies import whole_body
+from pgengram.mcp.http.doors import PageDoor, PageServer, SignInDoor
 from pgengram.mcp.http.file_exchange import FileExchange
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
-from pgengram.mcp.http.page_door import PageDoor, PageServer
 from pgengram.mcp.http.requests import (
     Gone,
     HTTPRejection,
@@ -39,17 +38,17 @@ from pgengram.mcp.http.requests import (
     declared_version,
     json_response,
     replayed,
+    whole_body,
     with_headers,
 )
-from pgengram.mcp.http.sign_in_door import SignInDoor
 from pgengram.mcp.http.transport import FORM_KEY, ID_KEY, accepted_form
 from pgengram.mcp.sdk_server import Refused, frame, read_arguments
 from pgengram.runtime.logs import trace
 from pgengram.settings import spaces_named
 from pgengram.sign_in.consents import READ, WRITE
+from pgengram.store import persons
 from pgengram.store.clients import rates, tokens
 from pgengram.store.connection.database import SPACE
-from pgengram.store.spaces import persons
 
 log = logging.getLogger(__name__)
 

@@ -23,14 +23,13 @@ from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress
 from pgengram.runtime.context import ACTOR, CITED_AT, client_named
 from pgengram.service.core import Core, Session
 from pgengram.service.manager import MemoryManager
-from pgengram.service.namespaces import Namespaces
-from pgengram.service.spaces.access import Spaces, managers_of
+from pgengram.service.spaces.access import Namespaces, Spaces, managers_of
 from pgengram.service.tools import Tool
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
 from pgengram.sign_in.consents import READ, WRITE
 from pgengram.store.connection.replica import KNOWN
-from pgengram.store.spaces.names import Right
+from pgengram.store.persons import Right
 from pgengram.sync.schedule import ExchangeScheduler
 
 MAX_SESSIONS: Final = 256  # conversations told apart in one namespace
@@ -187,7 +186,7 @@ class NamespaceServers:
         self.cited_at = cited_at
         self.host = Core(settings)
         self.namespaces: Namespaces[str, NamespaceServer] = Namespaces(
-            lambda name: NamespaceServer(replace(settings, namespace=name), self.host),
+            lambda name: NamespaceServer(replace(settings, namespace=name), self.host)
         )
         self._front = NamespaceServer(settings, self.host)
 

@@ -19,16 +19,16 @@ from pgengram import fields as f
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search import listing
+from pgengram.search.dates import Period, TimeRead, date_pattern, times
 from pgengram.search.results.budget import recalled_line
 from pgengram.search.results.hits import Cursor
 from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest
-from pgengram.search.times.dates import Period, TimeRead, date_pattern, times
 from pgengram.service.answers import contexts
 from pgengram.service.batches import days_kept
 from pgengram.store.reading.names import folded_name
+from pgengram.text.differences import same_subject
 from pgengram.text.markdown import fenced, one_line
-from pgengram.text.similarity.differences import same_subject
-from pgengram.text.similarity.sameness import folded
+from pgengram.text.sameness import folded
 from pgengram.views import cut, stated
 
 if TYPE_CHECKING:

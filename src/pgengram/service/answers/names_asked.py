@@ -19,12 +19,12 @@ from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.store.connection.database import Transaction
 from pgengram.store.reading.names import alike, names, unknown
 from pgengram.store.store import Store
+from pgengram.text.differences import new_names
 from pgengram.text.languages import language_data, languages
 from pgengram.text.lexical.language import function_words, language_of
 from pgengram.text.lexical.words import beginning, words
 from pgengram.text.markdown import fenced
-from pgengram.text.similarity.differences import new_names
-from pgengram.text.similarity.sameness import folded
+from pgengram.text.sameness import folded
 from pgengram.views import EMPTY
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import Any, Final
 from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import here
-from pgengram.search.times.dates import UNITS, WEEKDAYS, only_time
+from pgengram.search.dates import UNITS, WEEKDAYS, only_time
 
 LONGEST_MOMENT: Final = 100  # characters; to find a time in a longer text takes seconds
 _NUMERIC: Final = re.compile(r"(\d{1,2})([./-])(\d{1,2})\2(\d{4})", re.ASCII)

@@ -1,27 +1,111 @@
-"""The spaces that a client may use: those that its grant names and its person is in, each with a manager of its own."""
+"""The spaces that a client may use: those that its grant names and its person is in, each with a manager of its own.
+
+Also the end of a space, and of a person: what is erased, what stays, and who is told.
+"""
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+import asyncio
+import time
+from collections import OrderedDict
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from pgengram.errors import DatabaseFailed, WritesRefused
 from pgengram.runtime.context import AUTHORS
 from pgengram.service.core import Beside
-from pgengram.service.namespaces import Namespaces
 from pgengram.settings import spaces_named
-from pgengram.store.connection.begin import Member
-from pgengram.store.connection.database import Role
-from pgengram.store.spaces import bindings, membership, persons
-from pgengram.store.spaces.names import Right, key, told_apart
+from pgengram.store import membership, persons
+from pgengram.store.connection.begin import UPKEEP, Member
+from pgengram.store.connection.database import SPACE, Role
+from pgengram.store.maintenance import namespaces
+from pgengram.store.persons import Right, key, told_apart
 from pgengram.store.store import SpaceStore
 
 if TYPE_CHECKING:
+    from collections.abc import Awaitable
+
     from pgengram.service.manager import MemoryManager
-    from pgengram.store.spaces.membership import Space
-    from pgengram.store.spaces.persons import Person
+    from pgengram.store.membership import Space
+    from pgengram.store.persons import Person
+    from pgengram.store.store import Store
+
+
+MAX_KEPT: Final = 64  # that wait for their next call; a manager costs about half a megabyte
+IDLE_S: Final = 900.0  # without a call, after which one is let go
+
+
+class Closable(Protocol):
+    """What serves one namespace."""
+
+    async def close(self) -> None:
+        """Write what waits to be written, and end the background work."""
+
+
+Served = TypeVar("Served", bound=Closable)
+Name = TypeVar("Name", bound=Hashable)
+
+
+@dataclass(slots=True)
+class _Entry(Generic[Served]):
+    """What serves a namespace, how many calls are under way, and when the last one ended."""
+
+    served: Served
+    calls: int
+    last_use: float
+
+
+class Namespaces(Generic[Name, Served]):
+    """What serves each namespace, made when it is first called; the longest idle ones are closed.
+
+    Args:
+        make: makes it from the namespace's name, or what else tells it from others, at no cost.
+    """
+
+    def __init__(self, make: Callable[[Name], Served]) -> None:
+        self._make = make
+        self._kept: OrderedDict[Name, _Entry[Served]] = OrderedDict()
+        self._leaving: set[asyncio.Task[None]] = set()
+
+    @asynccontextmanager
+    async def of(self, namespace: Name) -> AsyncIterator[Served]:
+        """Keep what serves a namespace for as long as a block lasts."""
+        entry = self._kept.get(namespace)
+        if entry is None:
+            entry = self._kept[namespace] = _Entry(self._make(namespace), 0, time.monotonic())
+        self._kept.move_to_end(namespace)
+        entry.calls += 1
+        try:
+            yield entry.served
+        finally:
+            entry.calls -= 1
+            entry.last_use = time.monotonic()
+            self._let_go()
+
+    def __len__(self) -> int:
+        return len(self._kept)
+
+    async def close(self) -> None:
+        """Close all of them."""
+        await asyncio.gather(*(entry.served.close() for entry in self._kept.values()), *self._leaving)
+        self._kept.clear()
+
+    def _let_go(self) -> None:
+        """Close those that have been idle for long, or are the longest idle of too many."""
+        now = time.monotonic()
+        too_many = len(self._kept) - MAX_KEPT
+        idle = [
+            name
+            for place, (name, entry) in enumerate(self._kept.items())
+            if not entry.calls and (place < too_many or now - entry.last_use > IDLE_S)
+        ]
+        for name in idle:
+            task = asyncio.create_task(self._kept.pop(name).served.close(), name="letting go of a namespace")
+            self._leaving.add(task)
+            task.add_done_callback(self._leaving.discard)
+
 
 PERSONAL: Final = "personal"  # what `space` may name besides: one's own memories alone
 MOST: Final[dict[Right, Role]] = {"read": Role.READ, "write": Role.ADMIN}  # of the person's own role
@@ -98,7 +182,7 @@ async def space_of_project(
     """Yield the space that a person has bound a project to, and what serves it; None for none, or one they left."""
     space_id = None
     if project is not None:
-        space_id = await home.store.read_transaction(lambda tx: bindings.space_of(tx, project))
+        space_id = await home.store.read_transaction(lambda tx: membership.space_of_project(tx, project))
     spaces = own_spaces(home)
     space = next((one for one in await spaces.listed() if one.id == space_id), None) if space_id is not None else None
     if space is None:
@@ -196,3 +280,51 @@ class Spaces:
             if self.home.store.replica is None or not (error.connection_lost or isinstance(error, WritesRefused)):
                 raise
             return []  # told once the primary is back
+
+
+GONE: Final = "The shared space {!r} was deleted by one of its admins, with everything in it."
+
+
+async def delete_space(store: Store, space: Space, by: Person) -> dict[str, int]:
+    """Erase a space with everything in it, and tell everybody who was in it; return how many rows there were.
+
+    Raises:
+        NotAllowed: whoever does it is not an admin.
+    """
+    await membership.expect_admin(store, space.id, by)
+    people = [one.id for one in await membership.current_members(store, space.id) if one.id != by.id]
+    removed = await namespaces.take_away_namespace(store.database, SPACE + space.name)
+    await membership.tell(store, people, GONE.format(space.name))
+    return removed
+
+
+async def erase_person(
+    store: Store, person: Person, elsewhere: Callable[[], Awaitable[None]] | None = None
+) -> dict[str, int]:
+    """Erase somebody's own memories and their name everywhere; what they shared stays as a former member's.
+
+    `elsewhere` has their other machines erase the same, once it is sure that it is erased here.
+
+    Raises:
+        Conflict: they are the last admin of a space in which others are; nothing was erased.
+    """
+    spaces = await membership.of_person(store, person)
+    for space in spaces:
+        if space.members > 1:
+            await membership.expect_another_admin(store, space.id, person)
+    if elsewhere is not None:
+        await elsewhere()
+    for space in spaces:
+        if space.members == 1:
+            await delete_space(store, space, person)
+        else:
+            await membership.remove(store, space.id, person, by=person, anonymous=True)
+    for row in await membership.listed(store):
+        async with store.database.transaction(row["id"], member=UPKEEP) as tx:
+            for statement in persons.NAMELESS:
+                await tx.run(statement, {"id": person.id})
+    removed = await namespaces.take_away_namespace(store.database, person.namespace)
+    async with store.as_login() as connection:
+        for statement in persons.FORGET:
+            await connection.execute(statement, {"id": person.id, "namespace": person.namespace})
+    return removed

@@ -18,10 +18,10 @@ from pgengram.inputs import NewMemory
 from pgengram.service import confirming
 from pgengram.service.spaces.access import Spaces
 from pgengram.service.tools import ADDS, READS, tool, without_secrets_in
+from pgengram.store import membership
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.confirmations import row_versions
-from pgengram.store.spaces import membership, rules
 from pgengram.text.languages import languages
 from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
@@ -30,8 +30,8 @@ from pgengram.views import Answer, Shown
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
     from pgengram.store.connection.database import Row, Transaction
-    from pgengram.store.spaces.membership import Member, Space
-    from pgengram.store.spaces.persons import Person
+    from pgengram.store.membership import Member, Space
+    from pgengram.store.persons import Person
 
 ACTION: Final = "share"
 TOPICS: Final = ("health", "family", "money")
@@ -175,7 +175,7 @@ async def planned(spaces: Spaces, tx: Transaction, ids: Sequence[str], space: Sp
         NotFound: one is not a memory of theirs.
         SecretRejected: one holds a secret.
     """
-    rules.refuse_reader(space.role)
+    membership.refuse_reader(space.role)
     there = await memories.resolve_ids(tx, ids)
     there.refuse_problems()
     found = await memories.read_memories(tx, there.ids, tx.model_id)

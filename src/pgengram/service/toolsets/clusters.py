@@ -16,8 +16,8 @@ from pgengram.service import confirming
 from pgengram.service.confirming import Kept
 from pgengram.service.tools import ADDS, CHANGES, READS, tool
 from pgengram.service.toolsets import Toolset
+from pgengram.store import clusters
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories
 from pgengram.text.markdown import one_line
 from pgengram.views import Answer, Shown, as_text, cut, view_of

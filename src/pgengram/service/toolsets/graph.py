@@ -13,8 +13,8 @@ from pgengram.search import listing
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service.tools import READS, REMOVES, tool
 from pgengram.service.toolsets import Toolset
+from pgengram.store import edges
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import edges
 from pgengram.store.memory import memories
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import counted

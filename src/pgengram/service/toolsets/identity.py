@@ -15,7 +15,7 @@ from pgengram.service.toolsets import Toolset
 from pgengram.store.assistant import identity
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.markdown import one_line
-from pgengram.text.similarity.sameness import folded
+from pgengram.text.sameness import folded
 from pgengram.views import Answer, Shown, as_text, cut, view_of
 
 MAX_EVIDENCE: Final = 50

@@ -19,8 +19,8 @@ from pgengram.search.succession import (
 from pgengram.store.connection.database import Row
 from pgengram.store.maintenance.findings import Pair
 from pgengram.text.derived import TURN
-from pgengram.text.similarity.differences import differences, on_other_days, overlap, same_subject
-from pgengram.text.similarity.sameness import includes, said_otherwise
+from pgengram.text.differences import differences, on_other_days, overlap, same_subject
+from pgengram.text.sameness import includes, said_otherwise
 
 LONG: Final = 1_000  # characters; the vectors compared are those of the beginning
 LONG_OVERLAP: Final = 0.8  # of the words of long texts

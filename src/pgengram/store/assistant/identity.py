@@ -14,7 +14,7 @@ from pgengram.ids import uuid7
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.changes import merge_patch, same_json
-from pgengram.text.similarity.sameness import folded
+from pgengram.text.sameness import folded
 
 JSON_ASPECTS: Final = (
     "self_concept", "agency_beliefs", "purpose_framework", "group_identifications", "boundary_definitions",
@@ -206,12 +206,7 @@ async def _same_belief(tx: Transaction, id_: str | None, text: str | None) -> Ro
 
 
 def _belief_columns(id_: UUID, values: Mapping[str, Any]) -> dict[str, Any]:
-    return {
-        **values,
-        "id": id_,
-        "belief_hash": belief_hash(values["belief"]),
-        "details": Jsonb(values["details"]),
-    }
+    return {**values, "id": id_, "belief_hash": belief_hash(values["belief"]), "details": Jsonb(values["details"])}
 
 
 async def _weigh(tx: Transaction, belief_id: UUID, evidence: Mapping[UUID, bool], withdrawn: Sequence[UUID]) -> int:

@@ -19,9 +19,10 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.errors import Conflict, PgengramError
-from pgengram.store.connection import background, locks
+from pgengram.runtime import process_setup
+from pgengram.store import clusters
+from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.deletion import erase_memories
@@ -303,7 +304,7 @@ class WorkingMemoryExpirer:
 
     async def close(self) -> None:
         """Stop; whoever comes next clears what is over by then."""
-        await background.end(self._task)
+        await process_setup.end_task(self._task)
         self._task = None
 
     async def _run(self) -> None:

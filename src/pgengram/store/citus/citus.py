@@ -26,8 +26,8 @@ from pgengram.store.citus.status import (
     tables_of_type,
 )
 from pgengram.store.connection import locks
+from pgengram.store.connection.begin import APP_ROLE, WHO_AM_I
 from pgengram.store.connection.database import FIND_NAMESPACE, RENEW_MARK
-from pgengram.store.connection.server import APP_ROLE, WHO_AM_I
 from pgengram.store.schema.migrate import migrate
 from pgengram.store.schema.rights import policies_on_shards
 
@@ -66,10 +66,7 @@ WHERE p.shardid = get_shard_id_for_distribution_column('memories', %(namespace_i
 # never end.
 MODE: Final = "block_writes"
 # What a store on one machine has for people who use SQL, and tables that are spread out cannot have.
-FOR_PEOPLE: Final = (
-    "DROP VIEW IF EXISTS memories_now",
-    "DROP TRIGGER IF EXISTS pgengram_keeps_text ON memories",
-)
+FOR_PEOPLE: Final = ("DROP VIEW IF EXISTS memories_now", "DROP TRIGGER IF EXISTS pgengram_keeps_text ON memories")
 
 
 async def distribute_tables(url: str, shards: int = SHARDS) -> Status:
@@ -141,8 +138,7 @@ async def rebalance(url: str) -> Status:
     async with coordinator_connection(url) as connection:
         await _expect_movable(connection)
         await connection.execute(
-            "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s)",
-            {"mode": MODE},
+            "SELECT rebalance_table_shards('memories', shard_transfer_mode => %(mode)s)", {"mode": MODE}
         )
         await connection.execute("CALL citus_cleanup_orphaned_resources()")
         return await read_status(connection)

@@ -11,7 +11,7 @@ import psycopg
 from psycopg.rows import dict_row
 
 from pgengram.errors import DatabaseFailed, NotReady
-from pgengram.store.connection.server import has_citus
+from pgengram.store.connection.begin import has_citus
 
 NO_EXTENSION: Final = (
     "This database has no extension citus, so the whole store stays on one machine.",

@@ -10,18 +10,18 @@ from __future__ import annotations
 import asyncio
 import hmac
 import secrets
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 import psycopg
 
 from pgengram.errors import NotFound
-from pgengram.store.clients import token_secrets
-from pgengram.store.clients.asked import ACCESS_LIFE, Asked, Tokens
-from pgengram.store.clients.token_secrets import hashed
+from pgengram.store.clients.tokens import Scope, access_token, following, hashed, was_given, with_seal
 from pgengram.store.connection.pool import POOL_MAX
+from pgengram.store.persons import Right
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Row
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Connection = psycopg.AsyncConnection[dict[str, Any]]
 
+ACCESS_LIFE: Final = timedelta(hours=24)
 IDLE_LIFE: Final = timedelta(days=60)
 REPLAY: Final = timedelta(seconds=120)  # within which an old refresh token gives the same new tokens again
 AT_ONCE: Final = POOL_MAX - 2  # transactions of a process; its other connections are left to those who have a token
@@ -38,6 +39,64 @@ EVENTS_KEPT: Final = timedelta(days=365)
 STRANGERS_KEPT: Final = 5_000  # events that anybody can cause
 CLEAN_EVERY: Final = 64  # events
 MOST_ANSWERED: Final = 1_000  # requests whose tries are counted; of older ones they begin again
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What a program asks for: who it is, where its answer goes, and what the answer is bound to."""
+
+    client_id: str
+    client_name: str
+    client_host: str
+    redirect_uri: str
+    redirect_host: str
+    challenge: str
+    resource: str
+    state: str | None
+    may_write: bool
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+@dataclass(frozen=True, slots=True)
+class Tokens:
+    """What a program is given: an access token for some time, and one for the next."""
+
+    access: str
+    refresh: str
+    scope: Scope
+    lifetime: timedelta = ACCESS_LIFE
+
+
+@dataclass(frozen=True, slots=True)
+class Proof:
+    """Whose memories somebody may open, and how far.
+
+    spaces: the shared spaces, by key, with the most that may be done there; None for all that the person is in.
+    person_id: who has that namespace; None where nobody was added for it.
+    by: what showed it.
+    """
+
+    namespace: str
+    may_write: bool
+    spaces: Mapping[int, Right] | None = field(default_factory=dict)
+    person_id: int | None = None
+    by: str = "code"
+
+    def as_json(self) -> dict[str, Any]:
+        """Return it as JSON has it."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any], **other: Any) -> Proof:
+        """Return the proof that a row or its JSON holds."""
+        values = {name: row[name] for name in cls.__slots__ if name in row} | other
+        if values["spaces"] is not None:
+            values["spaces"] = {int(key): right for key, right in values["spaces"].items()}
+        return cls(**values)
+
 
 KEY: Final = """
 INSERT INTO server_keys (purpose, secret) VALUES (%(purpose)s, %(secret)s) ON CONFLICT (purpose) DO NOTHING
@@ -168,7 +227,7 @@ class Connections:
         if not row["is_good"]:
             return None
         await note(connection, "token_issued", row["asked"], **_about(row))
-        secret = token_secrets.with_seal(await self.key("tokens"), row["id"], secrets.token_urlsafe(32))
+        secret = with_seal(await self.key("tokens"), row["id"], secrets.token_urlsafe(32))
         return await self._issue(connection, row, 1, secret)
 
     async def refreshed(self, connection: Connection, token: str, client_id: str, resource: str) -> Tokens | None:
@@ -184,14 +243,14 @@ class Connections:
         key, digest, number = await self.key("tokens"), hashed(secret), grant["generation"]
         if _same(grant["refresh_hash"], digest):
             await note(connection, "token_refreshed", **_about(grant))
-            following = token_secrets.following(key, grant["id"], number + 1, secret)
-            return await self._issue(connection, grant, number + 1, following, previous_hash=digest)
+            next_secret = following(key, grant["id"], number + 1, secret)
+            return await self._issue(connection, grant, number + 1, next_secret, previous_hash=digest)
         if _same(grant["previous_hash"], digest) and grant["may_replay"]:
-            following = token_secrets.following(key, grant["id"], number, secret)
-            tokens, access = await self._tokens(grant, number, following)
+            next_secret = following(key, grant["id"], number, secret)
+            tokens, access = await self._tokens(grant, number, next_secret)
             await connection.execute(ADD_ACCESS, access)
             return tokens
-        if token_secrets.was_given(key, grant["id"], secret):
+        if was_given(key, grant["id"], secret):
             await note(connection, "refresh_used_again", **_about(grant))
             await self.end(connection, grant["id"])
         return None
@@ -210,7 +269,7 @@ class Connections:
 
     async def _tokens(self, grant: Row, number: int, secret: str) -> tuple[Tokens, dict[str, Any]]:
         """Return the tokens of a generation, the same each time, and what is kept of the one for access."""
-        id_, access = token_secrets.access_token(await self.key("tokens"), grant["id"], number, secret)
+        id_, access = access_token(await self.key("tokens"), grant["id"], number, secret)
         kept = {
             "id": id_, "secret_hash": hashed(access), "name": grant["client_name"][:64],
             "namespace": grant["namespace"], "scope": grant["scope"], "life": ACCESS_LIFE, "grant_id": grant["id"],

@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 
 from pgengram.errors import NotFound
 from pgengram.store.clients import connections
-from pgengram.store.clients.asked import Proof
+from pgengram.store.clients.connections import Proof
 
 if TYPE_CHECKING:
     from pgengram.store.clients.connections import Connection, Connections

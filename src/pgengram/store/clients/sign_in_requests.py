@@ -14,12 +14,11 @@ from typing import TYPE_CHECKING, Any, Final
 
 from psycopg.types.json import Jsonb
 
-from pgengram.store.clients import page_sign_ins
-from pgengram.store.clients.asked import Asked, Proof, Scope
-from pgengram.store.clients.connections import Connection, Connections, note
-from pgengram.store.clients.token_secrets import hashed
-from pgengram.store.spaces import persons
-from pgengram.store.spaces.names import Right
+from pgengram.store import persons
+from pgengram.store.clients import tokens
+from pgengram.store.clients.connections import Asked, Connection, Connections, Proof, note
+from pgengram.store.clients.tokens import Scope, hashed
+from pgengram.store.persons import Right
 
 if TYPE_CHECKING:
     from pgengram.store.store import Store
@@ -197,7 +196,7 @@ class SignInRequests:
             spaces: the shared spaces that are opened, by key.
         """
         grant_id, secret = secrets.token_hex(8), secrets.token_urlsafe(32)
-        is_page = asked.client_id == page_sign_ins.PAGE_CLIENT
+        is_page = asked.client_id == tokens.PAGE_CLIENT
         scope: Scope = "read-write" if may_write else "read-only"
         given = {
             "id_hash": hashed(id_), "grant_id": grant_id, "client_id": asked.client_id,

@@ -1,12 +1,19 @@
-"""Access tokens of clients that come over HTTP: made, checked, listed, revoked.
+"""Access tokens of clients that come over HTTP: made, checked, listed, revoked; and what shows the page to a browser.
 
 A token is `pgt_ID_SECRET`, or `pga_ID_SECRET` for a program that signed in (see `connections`). The id finds the row;
 of the secret, 256 random bits, only the SHA-256 is stored. How long a look takes says nothing about a secret: the index
 sees the id alone, hashes are compared in constant time, and an unknown id costs the same comparison.
+
+The tokens of a program that signed in are each computed from the one before with the server's key: so a lost answer can
+be given once more, though only hashes are kept. A browser's grant has its secret in a cookie instead. It is listed and
+ended like that of a program, but its client has no id that the token endpoint knows, so a cookie opens no tool.
 """
 
 from __future__ import annotations
 
+import base64
+import contextlib
+import hashlib
 import hmac
 import logging
 import re
@@ -19,8 +26,7 @@ from typing import TYPE_CHECKING, Final, Literal
 from psycopg.types.json import Jsonb
 
 from pgengram.errors import DatabaseFailed, InvalidInput, NotFound
-from pgengram.store.clients.token_secrets import hashed
-from pgengram.store.spaces.names import Right
+from pgengram.store.persons import Right
 
 if TYPE_CHECKING:
     from pgengram.store.store import Store
@@ -168,3 +174,79 @@ def _view(row: dict[str, object]) -> AccessToken:
             values[name] = value.astimezone(UTC)
     values["spaces"] = {int(key): right for key, right in dict(row["spaces"]).items()}  # type: ignore[call-overload]
     return AccessToken(**values, seen_at=row["now"])  # type: ignore[arg-type]
+
+
+SEAL_BYTES: Final = 8
+
+
+def hashed(text: str) -> bytes:
+    """Return what is kept of a secret that cannot be guessed: a fast hash is enough for it."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
+
+
+def with_seal(key: bytes, grant_id: str, secret: str) -> str:
+    """Return a refresh secret with a seal by which it is known when its hash is kept no longer."""
+    text = f"seal {grant_id} {secret}".encode("utf-8", "surrogatepass")
+    return secret + hmac.digest(key, text, "sha256")[:SEAL_BYTES].hex()
+
+
+def was_given(key: bytes, grant_id: str, secret: str) -> bool:
+    """Whether a refresh secret is one that this grant had once; a guess ends nobody's connection."""
+    made = with_seal(key, grant_id, secret[: -2 * SEAL_BYTES])
+    return hmac.compare_digest(made.encode("utf-8", "surrogatepass"), secret.encode("utf-8", "surrogatepass"))
+
+
+def following(key: bytes, grant_id: str, number: int, secret: str) -> str:
+    """Return the refresh secret after another, of a generation's number."""
+    text = f"refresh {grant_id} {number} {secret}".encode()
+    return with_seal(key, grant_id, _in_base64(hmac.digest(key, text, "sha256")))
+
+
+def access_token(key: bytes, grant_id: str, number: int, secret: str) -> tuple[str, str]:
+    """Return the id and the secret of the access token that goes with a refresh secret."""
+    derived = hmac.digest(key, f"access {grant_id} {number} {secret}".encode(), "sha384")
+    return derived[:6].hex(), _in_base64(derived[6:38])
+
+
+def _in_base64(data: bytes) -> str:
+    return base64.urlsafe_b64encode(data).decode().rstrip("=")
+
+
+PAGE_CLIENT: Final = "page"  # in place of the id of a program
+SIGN_IN_KEY: Final = "pgengram.page_sign_in"  # of the PageSignIn in the scope of a browser's request
+PAGE_SHAPE: Final = re.compile(r"([0-9a-f]{16})_([A-Za-z0-9_-]{43})")
+PAGE_USE_NOTED_AFTER: Final = timedelta(hours=1)
+
+# Uses oauth_grants_pkey.
+FIND_PAGE: Final = """
+SELECT id, namespace, scope, resource, refresh_hash, rotated_at < now() - %(stale)s AS is_stale FROM oauth_grants
+WHERE id = %(id)s AND client_id = %(client)s AND revoked_at IS NULL AND expires_at > now()
+"""
+# Uses oauth_grants_pkey.
+NOTE_PAGE_USE: Final = "UPDATE oauth_grants SET rotated_at = now() WHERE id = %(id)s"
+
+
+@dataclass(frozen=True, slots=True)
+class PageSignIn:
+    """A browser that may show the page of one namespace."""
+
+    id: str
+    namespace: str
+    may_write: bool
+
+
+async def sign_in_of(store: Store, cookie: str, resource: str) -> PageSignIn | None:
+    """Return the sign-in of a cookie that was given out for this address and has not ended; None for any other text."""
+    shaped = PAGE_SHAPE.fullmatch(cookie)
+    if shaped is None:
+        return None
+    id_, secret = shaped.groups()
+    row = await store.one(FIND_PAGE, {"id": id_, "client": PAGE_CLIENT, "stale": PAGE_USE_NOTED_AFTER})
+    right = hmac.compare_digest(hashed(secret), NOBODY if row is None else bytes(row["refresh_hash"] or NOBODY))
+    if row is None or not right or row["resource"] != resource:
+        return None
+    if row["is_stale"]:
+        with contextlib.suppress(DatabaseFailed):  # full, or only to be read from: reading must go on
+            async with store.as_login() as connection:
+                await connection.execute(NOTE_PAGE_USE, {"id": id_})
+    return PageSignIn(id_, row["namespace"], row["scope"] == "read-write")

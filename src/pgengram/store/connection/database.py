@@ -20,9 +20,19 @@ from psycopg_pool import PoolTimeout
 from pgengram.errors import DatabaseFailed, InvalidInput, NoSuchSpace, NotReady, WritesRefused
 from pgengram.runtime.context import ACTOR
 from pgengram.store.connection import begin
-from pgengram.store.connection.begin import PROBES, SNAPSHOT, Member, asks_for_role, begin_sql, settings_sql
+from pgengram.store.connection.begin import (
+    DESCRIBE,
+    PROBES,
+    SNAPSHOT,
+    Member,
+    asks_for_role,
+    begin_sql,
+    check_vector,
+    has_citus,
+    secured_role,
+    settings_sql,
+)
 from pgengram.store.connection.pool import Pool, PoolLimits, new_pool, shut
-from pgengram.store.connection.server import DESCRIBE, check_vector, has_citus, secured_role
 from pgengram.store.connection.translation import our_errors
 
 # A pooler without a server, or a network that went away, would let a call wait for minutes.

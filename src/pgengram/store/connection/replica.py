@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from typing import Final, TypeVar
 
 from pgengram.errors import DatabaseFailed, NotReady, PgengramError
-from pgengram.store.connection import background
+from pgengram.runtime import process_setup
 from pgengram.store.connection.database import GIVING_S, Database, Transaction
 
 OPEN_S: Final = 1.0  # that opening the store waits for the replica; it is opened in the background otherwise
@@ -91,7 +91,7 @@ class Replica:
 
     async def close(self) -> None:
         """Disconnect."""
-        await background.end(self._opening, GIVING_S)
+        await process_setup.end_task(self._opening, GIVING_S)
         await self._database.close()
 
     def note_write(self) -> None:

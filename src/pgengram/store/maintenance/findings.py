@@ -9,7 +9,7 @@ from typing import Any, Final
 from uuid import UUID
 
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.schema.visibility import HIDDEN_IDS, UNEXPIRED, VISIBLE
+from pgengram.store.schema import HIDDEN_IDS, UNEXPIRED, VISIBLE
 from pgengram.text.derived import TURN
 
 AGES: Final = {1: "under a day", 7: "under a week", 30: "under a month", 90: "under 3 months", 365: "under a year"}

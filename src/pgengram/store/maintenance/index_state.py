@@ -13,9 +13,8 @@ from psycopg.rows import class_row, scalar_row, tuple_row
 
 from pgengram.errors import DatabaseFailed
 from pgengram.store.connection import locks
-from pgengram.store.connection.begin import set_local
+from pgengram.store.connection.begin import has_citus, set_local
 from pgengram.store.connection.database import Database
-from pgengram.store.connection.server import has_citus
 
 FIRST_BUILD_ROWS: Final = (
     5_000  # below this exact search costs a few milliseconds, and k-means has too little to learn from

@@ -13,10 +13,10 @@ import psycopg
 from psycopg import sql
 
 from pgengram.errors import Conflict, PgengramError
-from pgengram.store.connection import background, locks, pooler
-from pgengram.store.connection.begin import PROBES, set_local
+from pgengram.runtime import process_setup
+from pgengram.store.connection import locks, pooler
+from pgengram.store.connection.begin import PROBES, has_citus, set_local
 from pgengram.store.connection.database import Database
-from pgengram.store.connection.server import has_citus
 from pgengram.store.connection.translation import our_errors
 from pgengram.store.maintenance import index_state
 from pgengram.store.maintenance.index_state import (
@@ -131,7 +131,7 @@ class IndexMaintainer:
 
     async def close(self) -> None:
         """Stop watching; a build under way is abandoned and cleaned up by the next job."""
-        await background.end(self._task)
+        await process_setup.end_task(self._task)
 
     async def _watch(self) -> None:
         while True:

@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 import psycopg
 
 from pgengram.errors import PgengramError
-from pgengram.store.connection import background, locks, pooler
+from pgengram.runtime import process_setup
+from pgengram.store.connection import locks, pooler
 
 if TYPE_CHECKING:
     from pgengram.store.connection.database import Transaction
@@ -108,7 +109,7 @@ class PostingsCompactor:
 
     async def close(self) -> None:
         """Stop; what is not compacted yet is found all the same."""
-        await background.end(self._task)
+        await process_setup.end_task(self._task)
 
     async def _run(self) -> None:
         try:

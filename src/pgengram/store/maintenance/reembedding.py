@@ -18,16 +18,15 @@ from uuid import UUID
 import psycopg
 from psycopg.errors import DeadlockDetected, LockNotAvailable
 
-from pgengram.embedders import Embedder
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Embedder, Passage
 from pgengram.errors import Conflict, DatabaseFailed
 from pgengram.ids import BEFORE_ALL
+from pgengram.store import clusters
 from pgengram.store.connection import locks, pooler
-from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.begin import UPKEEP, set_local
 from pgengram.store.connection.database import FIND_MODEL_OF_STATE, RENEW_MARK, Database, Row, Transaction
+from pgengram.store.connection.pool import vectors_of
 from pgengram.store.connection.translation import our_errors
-from pgengram.store.graph import clusters
 from pgengram.store.maintenance.index_state import describe_index
 from pgengram.store.maintenance.indexes import drop_indexes, maintain
 from pgengram.store.schema.embedding_models import SET_STATE, StoredModel, add_model, model_of_state

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 from uuid import UUID
 
 from pgengram.errors import PgengramError
-from pgengram.store.connection import background
+from pgengram.runtime import process_setup
 from pgengram.store.connection.database import Role
 from pgengram.store.memory import statements as s
 
@@ -66,11 +66,11 @@ class AccessLog:
 
     async def close(self) -> None:
         """Write what waits and stop."""
-        await background.end(self._task, LAST_S)
+        await process_setup.end_task(self._task, LAST_S)
         if self._store.is_open:
             last = asyncio.create_task(self.flush(), name="last hits")
             await asyncio.wait({last}, timeout=LAST_S)
-            await background.end(last, LAST_S)
+            await process_setup.end_task(last, LAST_S)
 
     async def _flush_later(self) -> None:
         try:

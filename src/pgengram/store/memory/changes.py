@@ -17,8 +17,8 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS, split_metadata
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.inputs import Change, NewMemory, as_invalid_input, validated
+from pgengram.store import clusters
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived

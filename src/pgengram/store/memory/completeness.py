@@ -16,18 +16,18 @@ from uuid import UUID
 from psycopg import sql
 
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import Conflict
 from pgengram.ids import BEFORE_ALL
 from pgengram.inputs import NewMemory
+from pgengram.store import clusters
 from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database, Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived
 from pgengram.text.moments import counted
-from pgengram.text.similarity.sameness import content_hash
+from pgengram.text.sameness import content_hash
 
 BATCH: Final = 1_000  # memories looked at in one transaction
 AT_ONCE: Final = 32  # memories embedded together

@@ -15,9 +15,9 @@ import psycopg
 from psycopg.types.json import Jsonb
 
 from pgengram.runtime.process_setup import event_loop
+from pgengram.store import clusters
 from pgengram.store.connection.begin import UPKEEP
 from pgengram.store.connection.database import Database, Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.maintenance import namespaces
 from pgengram.store.maintenance.namespaces import PATIENTLY, as_login
 from pgengram.store.memory import memories, statements

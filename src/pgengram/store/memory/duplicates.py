@@ -14,14 +14,14 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.fields import SCOPE
-from pgengram.store.connection.adapters import vectors_parameter
 from pgengram.store.connection.begin import NO_SORT
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.pool import vectors_parameter
 from pgengram.store.memory.memories import Draft, Outcome
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
+from pgengram.text.differences import differences, overlap
 from pgengram.text.lexical.words import apart, extra_terms
-from pgengram.text.similarity.differences import differences, overlap
-from pgengram.text.similarity.sameness import OTHERWISE, folded, said_otherwise
+from pgengram.text.sameness import OTHERWISE, folded, said_otherwise
 
 if TYPE_CHECKING:
     from numpy import float32

@@ -13,12 +13,12 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, DETAILS, split_metadata
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import Conflict, ModelSwitched, NotFound
 from pgengram.ids import short, uuid7
 from pgengram.inputs import NewMemory
-from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.pool import vectors_of
 from pgengram.store.memory import merging, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, derived
@@ -380,11 +380,5 @@ async def add_history(
     """Tell what was changed: for each field its old and its new value. Who did it, the transaction knows."""
     await tx.run(
         s.ADD_HISTORY,
-        {
-            "id": id_,
-            "version": version,
-            "operation": operation,
-            "session_id": session_id,
-            "changes": Jsonb(changes),
-        },
+        {"id": id_, "version": version, "operation": operation, "session_id": session_id, "changes": Jsonb(changes)},
     )

@@ -9,8 +9,8 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME, COUNTED, DETAILS
 from pgengram.inputs import Change, validated
+from pgengram.store import edges
 from pgengram.store.connection.database import Transaction
-from pgengram.store.graph import edges
 
 # The edges of those that are merged. Uses memory_relationships_pkey and memory_relationships_to.
 EDGES_OF: Final = """

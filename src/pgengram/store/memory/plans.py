@@ -16,14 +16,13 @@ from psycopg.types.json import Jsonb
 from pgengram.errors import Conflict, InvalidInput, NotFound
 from pgengram.inputs import Change
 from pgengram.runtime.context import report_progress
+from pgengram.store import clusters, membership
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import changes, deletion, memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.changes import merged_plan
 from pgengram.store.memory.confirmations import QUOTED, row_versions
 from pgengram.store.memory.merging import move_edges
-from pgengram.store.spaces import rules
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import counted
 from pgengram.views import cut
@@ -273,7 +272,7 @@ class ChangePlan:
         for step in self.steps:
             corrects = step.action == "forget" and step.replaced_by
             ids = [] if step.action not in REMOVING or corrects else step.ids
-            rules.refuse_removal(tx, (self.rows[id_] for id_ in ids if id_ in self.rows))
+            membership.refuse_removal(tx, (self.rows[id_] for id_ in ids if id_ in self.rows))
 
     # -- doing -----------------------------------------------------------------------------------------------------
 

@@ -15,11 +15,11 @@ from uuid import UUID
 
 from psycopg.types.json import Jsonb
 
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import ModelSwitched
 from pgengram.fields import TYPES
-from pgengram.store.connection.adapters import vectors_of
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.connection.pool import vectors_of
 from pgengram.text.derived import TURN, derived
 from pgengram.text.lexical.sounds import MARK
 

@@ -11,9 +11,9 @@ from uuid import UUID
 
 from pgengram.errors import Conflict
 from pgengram.inputs import Change
+from pgengram.store import clusters, edges
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters, edges
 from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.duplicates import (
@@ -30,7 +30,7 @@ from pgengram.store.memory.duplicates import (
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.text.lexical.vocabulary import announces_change
-from pgengram.text.similarity.sameness import includes
+from pgengram.text.sameness import includes
 
 RELATED: Final = "related_to"
 Replaced = Callable[[Row, Sequence[Row]], list[Row]]

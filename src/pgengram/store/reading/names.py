@@ -18,7 +18,7 @@ from pgengram.fields import MAX_TAG
 from pgengram.runtime.context import PEOPLE
 from pgengram.store.connection import locks
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 from pgengram.store.store import Store
 from pgengram.text.tags import SYNONYMS, flattened, normalised_tag
 

@@ -12,10 +12,10 @@ from psycopg import sql
 from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.errors import Conflict, StoreMoved
+from pgengram.store import clusters
 from pgengram.store.connection.database import Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.store.reading.transferring import Arrival, Known, add_rows, memory_records

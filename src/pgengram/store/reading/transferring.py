@@ -12,13 +12,13 @@ from uuid import UUID
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.ids import BEFORE_ALL
+from pgengram.store import clusters
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 
 PAGE: Final = 500  # records read or looked up at once
 

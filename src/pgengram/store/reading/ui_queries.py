@@ -10,7 +10,7 @@ from uuid import UUID
 
 from pgengram.errors import NotFound
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 
 if TYPE_CHECKING:
     from numpy import float16

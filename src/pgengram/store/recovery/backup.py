@@ -18,7 +18,7 @@ from pgengram import __version__
 from pgengram.errors import NotReady
 from pgengram.postgres import programs
 from pgengram.store.connection import pooler
-from pgengram.store.connection.server import HAS_CITUS
+from pgengram.store.connection.begin import HAS_CITUS
 from pgengram.store.recovery import archive
 from pgengram.store.recovery.archive import Manifest, Print, Tables
 from pgengram.store.schema import migrate, place

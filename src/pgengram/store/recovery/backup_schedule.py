@@ -16,10 +16,9 @@ from typing import TYPE_CHECKING, Final
 
 from pgengram.errors import InvalidInput, NotReady
 from pgengram.postgres.process_locks import NO_WINDOW
-from pgengram.runtime import module_command
+from pgengram.runtime import module_command, process_setup
 from pgengram.runtime.operating_system import end_tree
 from pgengram.settings import Settings, environment_without_settings
-from pgengram.store.connection import background
 from pgengram.store.recovery import archive
 
 if TYPE_CHECKING:
@@ -206,7 +205,7 @@ class BackupScheduler:
 
     async def close(self) -> None:
         """Cancel the backup that is being made; the next removes what it left."""
-        await background.end(self._task)
+        await process_setup.end_task(self._task)
 
     async def _run(self) -> None:
         await asyncio.sleep(FIRST_LOOK_S)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import re
+import subprocess
+import sys
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -10,10 +13,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 import psycopg
 
-from pgengram.errors import NotReady
+from pgengram.errors import NotReady, PgengramError
+from pgengram.postgres.process_locks import NO_WINDOW
+from pgengram.runtime import module_command
 from pgengram.store.connection import locks
+from pgengram.store.connection.begin import HAS_CITUS
 from pgengram.store.connection.reachability import parsed
-from pgengram.store.connection.server import HAS_CITUS
 from pgengram.store.schema import place as places
 
 if TYPE_CHECKING:
@@ -246,3 +251,34 @@ def _migration_refused(error: BaseException | None) -> NotReady:
         f"PostgreSQL refused the schema change (SQLSTATE {found}).",
         "Nothing was changed. The login must own the tables that are there, and the database.",
     )
+
+
+def migrate_apart(url: str) -> None:
+    """Bring a schema to this version, in another process, as what that imports would stay with a server: 25 MB. Blocks.
+
+    Raises:
+        NotReady: as `migrate`.
+    """
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    how = {"text": True, "encoding": "utf-8", "creationflags": NO_WINDOW} | pipes
+    process = subprocess.Popen(module_command(__name__), **how)  # type: ignore[call-overload]  # noqa: S603
+    answer, _ = process.communicate(json.dumps(url))
+    if process.returncode != 0:
+        raise NotReady("The process that updates the schema stopped.", "See the log (stderr).")
+    if answer:
+        raise NotReady(*json.loads(answer))
+
+
+def main() -> None:
+    """Migrate the database whose URL comes; without one do nothing, as whoever started this is gone."""
+    url = sys.stdin.read()
+    if not url:
+        return
+    try:
+        migrate(json.loads(url))
+    except PgengramError as error:
+        sys.stdout.write(json.dumps([error.message, error.hint]))
+
+
+if __name__ == "__main__":
+    main()

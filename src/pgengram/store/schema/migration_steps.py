@@ -6,7 +6,7 @@ from typing import Final
 
 from alembic import context, op
 
-from pgengram.store.connection.server import HAS_CITUS
+from pgengram.store.connection.begin import HAS_CITUS
 from pgengram.store.schema.place import IS_DISTRIBUTED
 
 BESIDE_MEMORIES: Final = "SELECT create_distributed_table('{table}', 'namespace_id', colocate_with => 'memories')"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
+from pgengram.store.connection.begin import APP_ROLE
 from pgengram.store.connection.database import Database
-from pgengram.store.connection.server import APP_ROLE
 
 RIGHTS: Final = "SELECT, INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER"
 COLUMN_RIGHTS: Final = "SELECT, INSERT, UPDATE, REFERENCES"

@@ -9,8 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from pgengram.store.connection.begin import FIRST_SPACE
-from pgengram.store.connection.server import APP_ROLE
+from pgengram.store.connection.begin import APP_ROLE, FIRST_SPACE
 
 VERSION_TABLE: Final = "pgengram_version"
 ROLES: Final = ("read", "write", "admin")  # of a member in a space; each may do what those before it may

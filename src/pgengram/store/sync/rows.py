@@ -11,7 +11,7 @@ import psycopg
 from psycopg import sql
 from psycopg.types.json import Jsonb
 
-from pgengram.embedders.vectors import Passage
+from pgengram.embedders import Passage
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import changes, memories, merging
 from pgengram.store.memory import statements as s

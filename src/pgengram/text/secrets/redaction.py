@@ -18,8 +18,7 @@ from collections.abc import Collection, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
-    from pgengram.text.secrets.rules import Rewritten
-    from pgengram.text.secrets.shapes import Found, Pattern
+    from pgengram.text.secrets.shapes import Found, Pattern, Rewritten
 
 
 SHORTEST_PIECE: Final = 7  # characters of a word that a key may begin in
@@ -29,8 +28,7 @@ _ID: Final = re.compile(r"(?:^|[_-])(?i:id)$|Id$")  # the end of a key that name
 
 def secrets_in(text: str) -> list[Found]:
     """Return the secrets in `text` by place, in one piece or broken; of overlapping ones the first and longest."""
-    from pgengram.text.secrets.rules import without_invisible
-    from pgengram.text.secrets.shapes import SHORTEST_PASSWORD
+    from pgengram.text.secrets.shapes import SHORTEST_PASSWORD, without_invisible
 
     if len(text) < SHORTEST_PASSWORD * 2:
         return []
@@ -41,8 +39,7 @@ def secrets_in(text: str) -> list[Found]:
 
 def _found_in(text: str) -> list[Found]:
     """Return the secrets that a text holds in one piece, and the keys that it holds in several."""
-    from pgengram.text.secrets.rules import worth_trying
-    from pgengram.text.secrets.shapes import SHORTEST_TOKEN
+    from pgengram.text.secrets.shapes import SHORTEST_TOKEN, worth_trying
 
     lowered, words = _lowered(text), text.split()
     long_words = " ".join([word for word in words if len(word) >= SHORTEST_TOKEN])
@@ -52,7 +49,7 @@ def _found_in(text: str) -> list[Found]:
 
 def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
     """Give the keys that were wrapped or split; each begins in a word that is not of letters alone."""
-    from pgengram.text.secrets.rules import pieces_from, prefixes_in, put_together
+    from pgengram.text.secrets.shapes import pieces_from, prefixes_in, put_together
 
     end = 0
     for word in words:
@@ -67,7 +64,7 @@ def _in_pieces(text: str, words: list[str]) -> Iterator[Found]:
 
 def _first_found(forms: Iterator[Rewritten], patterns: Collection[Pattern] = ()) -> list[Found]:
     """Return the keys that the first form of a text with any begins with; any sort without patterns."""
-    from pgengram.text.secrets.rules import worth_trying
+    from pgengram.text.secrets.shapes import worth_trying
 
     for form in forms:
         likely = patterns or [one for one in worth_trying("", form.text.lower()) if not one.spaced]

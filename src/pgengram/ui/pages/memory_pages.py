@@ -16,16 +16,10 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.service.answers import said
 from pgengram.service.conversations import Conversations
-from pgengram.text.similarity.differences import names_in
+from pgengram.text.differences import names_in
 from pgengram.ui.pages.page_application import LISTS, STATUS, UNREADY, PageApplication, while_awaited
 from pgengram.ui.view_data.changes import as_typed, change_asked, edited
-from pgengram.ui.view_data.query_values import (
-    FIND_IT,
-    memory_id,
-    number_given,
-    turn_after,
-    whole_number,
-)
+from pgengram.ui.view_data.query_values import FIND_IT, memory_id, number_given, turn_after, whole_number
 from pgengram.ui.view_data.view_service import PAGE, Results
 
 CANDIDATES: Final = 8  # to link to

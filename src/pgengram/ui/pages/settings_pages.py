@@ -10,8 +10,7 @@ from starlette.responses import FileResponse, RedirectResponse, Response
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotReady, PgengramError
 from pgengram.service.conversations import Conversations
-from pgengram.store.clients.page_sign_ins import SIGN_IN_KEY
-from pgengram.store.clients.tokens import Scope
+from pgengram.store.clients.tokens import SIGN_IN_KEY, Scope
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication

@@ -15,8 +15,8 @@ from pgengram import fields as f
 from pgengram.ids import BEFORE_ALL
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.graph import Graph
+from pgengram.store import edges
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import edges
 from pgengram.store.reading import ui_queries
 from pgengram.text.markdown import one_line
 from pgengram.text.moments import exact

@@ -106,11 +106,7 @@ def _words_of_times() -> frozenset[str]:
 
 
 def _tokens(
-    found: Sequence[re.Match[str]],
-    words: Sequence[str],
-    phrases: Phrases,
-    *,
-    day_first: bool,
+    found: Sequence[re.Match[str]], words: Sequence[str], phrases: Phrases, *, day_first: bool
 ) -> Iterator[Token]:
     place = 0
     while place < len(found):

@@ -1,4 +1,4 @@
-"""Spaces and their members: who may read, add to and decide over what is shared.
+"""Spaces and their members: who may read, add to, correct, take back and decide over what is shared.
 
 The database asks `space_members` for every statement, so what is changed here holds from the next statement on,
 whatever a connection, a token or a cache still says.
@@ -6,6 +6,7 @@ whatever a connection, a token or a cache still says.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from datetime import datetime
@@ -16,14 +17,16 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.errors import Conflict, InvalidInput, NoSuchSpace, NotAllowed, NotFound
 from pgengram.runtime.context import FORMER_MEMBER
 from pgengram.store.connection.database import SPACE, Role
-from pgengram.store.spaces.names import checked_name, key, told_apart
+from pgengram.store.connection.translation import ONLY_READS
+from pgengram.store.persons import checked_name, key, told_apart
 
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterable, Sequence
+    from collections.abc import AsyncIterator, Sequence
 
     import psycopg
 
-    from pgengram.store.spaces.persons import Person
+    from pgengram.store.connection.database import Row, Transaction
+    from pgengram.store.persons import Person
     from pgengram.store.store import Store
 
     Connection = psycopg.AsyncConnection[dict[str, Any]]
@@ -336,3 +339,91 @@ async def _expect_an_admin(connection: Connection, space_id: int, *, without: in
 
 async def _all(connection: Connection, statement: str, **values: Any) -> list[dict[str, Any]]:
     return await (await connection.execute(statement, values)).fetchall()
+
+
+# Uses project_spaces_pkey.
+FIND_BOUND: Final = (
+    "SELECT project, space_id FROM project_spaces WHERE namespace_id = %(namespace_id)s ORDER BY project"
+)
+BIND: Final = """
+INSERT INTO project_spaces (namespace_id, project, space_id) VALUES (%(namespace_id)s, %(project)s, %(space_id)s)
+ON CONFLICT (namespace_id, project) DO UPDATE SET space_id = excluded.space_id, at = excluded.at
+"""
+UNBIND: Final = "DELETE FROM project_spaces WHERE namespace_id = %(namespace_id)s AND project = %(project)s"
+
+
+async def bound_projects(tx: Transaction) -> dict[str, int]:
+    """Return the key of the space of each project that is bound to one."""
+    return {row["project"]: row["space_id"] for row in await tx.rows(FIND_BOUND)}
+
+
+async def space_of_project(tx: Transaction, project: str) -> int | None:
+    """Return the key of the space that a project is bound to."""
+    return next((space for name, space in (await bound_projects(tx)).items() if key(name) == key(project)), None)
+
+
+async def bind_project(tx: Transaction, project: str, space_id: int) -> None:
+    """Bind a project to a space, instead of any other."""
+    await unbind_project(tx, project)
+    await tx.run(BIND, {"project": project, "space_id": space_id})
+
+
+async def unbind_project(tx: Transaction, project: str) -> bool:
+    """Bind a project to no space; whether it was bound to one."""
+    names = [name for name in await bound_projects(tx) if key(name) == key(project)]
+    for name in names:
+        await tx.run(UNBIND, {"project": name})
+    return bool(names)
+
+
+NOT_ONES_OWN: Final = (
+    "Memory {} is another member's: you may correct it, but only its author or an admin may remove it."
+)
+CORRECT_IT: Final = "To correct it: update_memory, or create_memory with replaces."
+WHICH_VERSION: Final = "In a space a change names the version that it was made from; memory {} is at version {}."
+LOOK_FIRST: Final = "Read it with get_memories, then call again with expected_version={}."
+
+
+def refuse_reader(role: Role) -> None:
+    """Refuse whoever may only read.
+
+    Raises:
+        NotAllowed: that is so.
+    """
+    if role is Role.READ:
+        raise NotAllowed(*ONLY_READS)
+
+
+def refuse_removal(tx: Transaction, rows: Iterable[Row]) -> None:
+    """Refuse to forget, archive, merge away or erase what others have stored.
+
+    Raises:
+        NotAllowed: whoever asks is neither its author nor an admin.
+    """
+    if tx.member is None:
+        return
+    refuse_reader(tx.role)
+    foreign = (row for row in rows if tx.role < Role.ADMIN and row["person_id"] != tx.member.person_id)
+    for row in foreign:
+        raise NotAllowed(NOT_ONES_OWN.format(row["id"]), CORRECT_IT)
+
+
+def refuse_change(tx: Transaction, row: Row, change: Any) -> None:
+    """Refuse a change of a shared memory by whoever may not make it, or has not seen what they change.
+
+    Args:
+        tx: the transaction.
+        row: the memory.
+        change: what is asked for.
+
+    Raises:
+        NotAllowed: whoever asks may only read, or would remove another's memory.
+        Conflict: the change doesn't say which version it was made from.
+    """
+    if tx.member is None:
+        return
+    refuse_reader(tx.role)
+    if change.status is not None and change.status != "active":
+        refuse_removal(tx, [row])
+    if change.expected_version is None:
+        raise Conflict(WHICH_VERSION.format(row["id"], row["version"]), LOOK_FIRST.format(row["version"]))

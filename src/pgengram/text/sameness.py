@@ -18,9 +18,9 @@ from functools import lru_cache
 from typing import Final
 
 from pgengram.fields import as_utc
+from pgengram.text.differences import ALIKE, differences, overlap
 from pgengram.text.lexical.language import ENGLISH, language_of
 from pgengram.text.lexical.words import is_unspaced, sentences
-from pgengram.text.similarity.differences import ALIKE, differences, overlap
 
 
 def folded(text: str) -> str:

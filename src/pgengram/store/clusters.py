@@ -12,7 +12,7 @@ from psycopg.types.json import Jsonb
 from pgengram.fields import TYPES
 from pgengram.ids import uuid7
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.schema.visibility import VISIBLE
+from pgengram.store.schema import VISIBLE
 
 ALIKE: Final = 0.7  # cosine from which a memory belongs to a cluster by itself, and clusters are similar
 MOST_ASSIGNED: Final = 3  # clusters a new memory is put into by itself

@@ -14,7 +14,7 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.schema.visibility import UNEXPIRED
+from pgengram.store.schema import UNEXPIRED
 
 # The from-memory is locked, so that its version grows by one for each change of its edges. The lock lets others point
 # at it meanwhile: two memories that are linked to each other at once do not wait in a circle. Uses memories_pkey.

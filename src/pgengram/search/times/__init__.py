@@ -1,1 +1,0 @@
-"""The times that a question names, in several languages."""

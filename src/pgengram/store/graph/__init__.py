@@ -1,1 +1,0 @@
-"""Links between memories, and clusters of them."""

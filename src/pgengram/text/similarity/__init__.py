@@ -1,1 +1,0 @@
-"""How alike two texts are, and where they differ."""
