@@ -8,7 +8,9 @@ from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 from typing import Any
+from urllib.parse import parse_qsl
 
+FORM = "application/x-www-form-urlencoded"
 Reply = tuple[int, dict[str, str], Any]  # status, headers, body: bytes, or what is sent as JSON
 
 
@@ -17,14 +19,15 @@ def listening(answer: Callable[[BaseHTTPRequestHandler, Any], Reply]) -> Iterato
     """Answer every request in a thread of its own, and yield the address.
 
     Args:
-        answer: gets the request, of which it may read path and headers, and the JSON that was posted, if any.
+        answer: gets the request, of which it may read path and headers, and the JSON or form that was posted, if any.
     """
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
         def do_POST(self) -> None:
-            self.reply(json.loads(self.rfile.read(int(self.headers["Content-Length"]))))
+            body = self.rfile.read(int(self.headers["Content-Length"]))
+            self.reply(dict(parse_qsl(body.decode())) if self.headers["Content-Type"] == FORM else json.loads(body))
 
         def do_GET(self) -> None:
             self.reply(None)

@@ -17,6 +17,7 @@ from http_server import HttpServer, serving_http
 from machines import Machine, differences
 
 from helpers import PATIENCE_S, Database, database_of
+from listener import listening
 
 sys.path.append(str(Path(__file__).parents[1] / "sign_in"))  # the page that a person answers
 from signing_in import PAGE_HEADERS, hidden
@@ -28,6 +29,8 @@ from pgengram.store.clients.connections import Connections
 from pgengram.store.clients.sign_in_requests import open_pairing
 from pgengram.store.store import Store
 from pgengram.sync import devices
+from pgengram.sync.keys import Key
+from pgengram.sync.remotes.server import ServerRemote
 from pgengram.sync.remotes.sign_in import SignIn, sign_in
 
 Show = Callable[[str], None]
@@ -178,3 +181,43 @@ async def test_nobody_is_signed_in_who_was_not_allowed_to_write(home: HttpServer
 async def test_a_server_without_sign_in_asks_for_a_token(database: Database, tmp_path: Path) -> None:
     with serving_http(database_url=database.url, embedder="none:", data_dir=str(tmp_path)) as door:
         assert await asyncio.to_thread(sign_in, door.base, "laptop", lambda _: None) is None
+
+
+ENDED = [
+    (status, error) for status in (400, 401) for error in ("invalid_grant", "invalid_client", "unauthorized_client")
+]
+PASSING = [
+    *((400, error) for error in ("invalid_request", "unsupported_grant_type", "temporarily_unavailable", None)),
+    *((status, "invalid_grant") for status in (404, 408, 429, 500, 503)),
+    (401, None),
+]
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "is_ended"), [*((*one, True) for one in ENDED), *((*one, False) for one in PASSING)]
+)
+def test_only_a_server_that_says_so_has_ended_a_connection(status: int, error: str | None, is_ended: bool) -> None:
+    """The same status also comes from a proxy, a server that is being updated, or one that was asked too often."""
+    body = b"<h1>Sorry</h1>" if error is None else {"error": error}
+    with listening(lambda *_: (status, {}, body)) as url:
+        kept = SignIn(f"{url}/token", "client", f"{url}/mcp", "access", "refresh", 0.0)
+        with pytest.raises(ConnectionError) as told:
+            kept.renewed()
+
+    assert ("sync sign-in" in str(told.value)) == is_ended
+    assert ("try again later" in str(told.value)) != is_ended
+
+
+@pytest.mark.parametrize("challenge", ["", 'Basic realm="proxy"'])
+def test_only_a_challenge_of_a_token_that_ended_ends_the_connection_for_files(challenge: str, tmp_path: Path) -> None:
+    challenges = iter([challenge, 'Bearer realm="pgengram", error="invalid_token"'])
+    with listening(lambda *_: (401, {"WWW-Authenticate": next(challenges)}, b"")) as url:
+        signed_in = SignIn(f"{url}/token", "client", f"{url}/mcp", "access", "refresh", time.time() + 600)
+        remote = ServerRemote(url, Key.new(), signed_in.as_token(), tmp_path)
+        told = []
+        for _ in range(2):
+            with pytest.raises(ConnectionError) as error:
+                remote.list_files()
+            told.append("sync sign-in" in str(error.value))
+
+    assert told == [False, True]

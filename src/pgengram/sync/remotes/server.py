@@ -18,10 +18,11 @@ from pgengram.store.clients.connections import ACCESS_PREFIX
 from pgengram.sync.keys import Key
 from pgengram.sync.mirror import Files
 from pgengram.sync.remotes import with_bytes
-from pgengram.sync.remotes.sign_in import AGAIN, SignIn
+from pgengram.sync.remotes.sign_in import ENDED, SignIn
 
 PATH: Final = "/sync/"
 TIMEOUT_S: Final = 30.0
+ENDED_MARK: Final = 'error="invalid_token"'  # in the challenge for a token that ended (RFC 6750, 3.1)
 WAIT_S: Final = 60.0  # altogether, for a server that says that we ask too often
 
 
@@ -102,8 +103,8 @@ class ServerRemote:
             time.sleep(wait_s)
         if answer.is_success or (may_lack and answer.status_code == httpx.codes.NOT_FOUND):
             return answer
-        if answer.status_code == httpx.codes.UNAUTHORIZED and self._is_signed_in:
-            raise ConnectionError(f"{self._host} has ended this machine's connection; {AGAIN}")
+        if self._is_signed_in and ENDED_MARK in answer.headers.get("www-authenticate", ""):
+            raise ConnectionError(ENDED.format(self._host))
         raise ConnectionError(f"{self._host} answered {answer.status_code}: {_said(answer)}")
 
 

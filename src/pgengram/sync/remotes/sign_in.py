@@ -29,7 +29,10 @@ RESOURCE: Final = "/.well-known/oauth-protected-resource"
 WRITE: Final = "memory:write"
 SCOPES: Final = f"memory:read {WRITE} offline_access"
 CALLBACK: Final = "http://127.0.0.1:{}/signed-in"
-AGAIN: Final = "run `pgengram sync sign-in`"
+ENDED: Final = "{} has ended this machine's connection; run `pgengram sync sign-in`"
+# What a token endpoint says of a connection that no later request can renew (RFC 6749, 5.2), and with which status.
+ENDING: Final = frozenset({"invalid_grant", "invalid_client", "unauthorized_client"})
+ENDING_STATUS: Final = frozenset({400, 401})
 HINT: Final = "Use --token with what `pgengram token create` prints on the server."
 DONE: Final = b"<!doctype html><title>pgengram</title><p>You can close this page and go back to the terminal.</p>"
 
@@ -71,12 +74,13 @@ class SignIn:
             answer = httpx.post(self.endpoint, data=form, timeout=TIMEOUT_S)
         except httpx.HTTPError as error:
             raise ConnectionError(f"{_host(self.endpoint)} cannot be reached ({type(error).__name__})") from error
-        if answer.is_client_error:
-            raise ConnectionError(f"{_host(self.endpoint)} has ended this machine's connection; {AGAIN}")
         try:
-            return self._with(answer.json())
+            given = answer.json()
+            if answer.status_code in ENDING_STATUS and given["error"] in ENDING:
+                raise ConnectionError(ENDED.format(_host(self.endpoint)))
+            return self._with(given)
         except (ValueError, KeyError, TypeError) as error:
-            raise ConnectionError(f"{_host(self.endpoint)} answered {answer.status_code}") from error
+            raise ConnectionError(f"{_host(self.endpoint)} answered {answer.status_code}; try again later") from error
 
     def _with(self, given: Mapping[str, Any]) -> Self:
         until = time.time() + float(given["expires_in"])
