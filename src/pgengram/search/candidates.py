@@ -19,7 +19,6 @@ HIDDEN: Final = "hidden"  # how a memory is found that is no hit, as it expired 
 HIDDEN_LOOKED_AT: Final = 1_000  # the latest of them
 FEW_POSTINGS: Final = 2_000  # read as quickly as what the candidates have of a term is looked up
 SEEDS: Final = 60  # best candidates whose neighbours are looked at
-PERHAPS: Final = 0.5  # what was only stored in a time that is asked for, or happened in it if the year is the one meant
 MAX_POSTINGS: Final = (
     20_000  # read for one question, rarest words first; the commoner ones only score what others found
 )
@@ -258,15 +257,11 @@ BESIDE: Final = f""", turns AS MATERIALIZED (
 
 
 def by_period() -> str:
-    """Happened in a time that the question names, as its date or its text says; half as much where it was only stored
-    then, and where the question names no year.
-    """
-    then = "clock.at >= p.start AND clock.at < p.until"
-    return f"""CASE WHEN %(starts)s::timestamptz[] = '{{}}' THEN 0 ELSE coalesce((SELECT max(p.fit * CASE
-      WHEN m.occurred_at IS NOT NULL AND {then} OR m.content ~* p.written THEN 1
-      WHEN m.occurred_at IS NULL AND {then} THEN {PERHAPS} END)
-    FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[], %(fits)s::double precision[])
-      AS p(start, until, written, fit), (SELECT {BY_CLOCK} AS at) AS clock), 0) END"""
+    """Happened, or was stored, in a time that the question names, as its date or its text says."""
+    return f"""CASE WHEN %(starts)s::timestamptz[] = '{{}}' THEN 0 ELSE (SELECT EXISTS (
+    SELECT FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[]) AS p(start, until, written)
+    WHERE clock.at >= p.start AND clock.at < p.until OR m.content ~* p.written)::integer
+    FROM (SELECT {BY_CLOCK} AS at) AS clock) END"""
 
 
 # What reads each member's features; uses memories_pkey and memory_activation_pkey.

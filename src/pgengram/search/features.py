@@ -34,7 +34,6 @@ RECENT_TURNS: Final = 2  # before a turn, whose words it leaves out
 SHORT_BYTES: Final = 240  # of a turn of about 30 words that say something, as people chat
 ASSISTANT: Final = "assistant"
 BASE_MEANING: Final = 0.6  # of what a text is worth alone, to itself and its neighbours; the rest is its words
-USUAL_FACTS: Final = 1.5  # of a turn that answers a question, on average
 FULL_SHARE: Final = 0.5  # a best match with less than half of what was asked counts as less than a full one
 
 
@@ -191,7 +190,7 @@ def _surroundings(
     columns |= {
         name: np.zeros(len(base)) for name in ("reply", "asking", "when", "shown_near_by", "shown_heard", "is_long")
     }
-    columns["facts"] = np.full(len(base), USUAL_FACTS)
+    columns["facts"] = np.ones(len(base))
     if not len(turns):
         return columns
     beside, near_by, recent = _neighbours(found, base, turns)

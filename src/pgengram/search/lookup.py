@@ -21,8 +21,6 @@ from pgengram.text.lexical.words import beginning, foreign_stems, term_hash, wor
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip
-SHARE_OF_PAIRS: Final = 0.5  # of the pairs of characters of a question, as many as say it once
-WEIGHT_NEAR: Final = 0.6  # of a word that may be meant, beside 1 of one that was typed
 
 DEAR: Final = 2_000  # rows whose counting is worth remembering
 LARGE: Final = 500  # memories from which on a few more don't change how rare a word is
@@ -160,7 +158,7 @@ async def understand(tx: Transaction, parsed: Parsed, frequencies: Frequencies) 
     return Asked(
         parsed,
         terms=list(finding),
-        weights=_term_weights(finding, near, total),
+        weights=[inverse_document_frequency(count, total) for count in finding.values()],
         counts=list(finding.values()),
         meaning=meaning(parsed, names),
         speakers=sorted({parsed.names[place] for place in speakers}),
@@ -224,13 +222,6 @@ def _sound_terms(parsed: Parsed) -> set[int]:
     return {term_hash(sound) for sound in chain(*parsed.sounds.values())}
 
 
-def _term_weights(finding: Mapping[int, int], near: Mapping[int, int], total: int) -> list[float]:
-    return [
-        inverse_document_frequency(count, total) * (WEIGHT_NEAR if term in near else 1)
-        for term, count in finding.items()
-    ]
-
-
 def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int]) -> Mapping[int, int]:
     """Return the counts of the terms that find memories, without those of light words if there are others."""
     if not parsed.light and not parsed.light_extra:
@@ -245,15 +236,9 @@ def _without_light(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int
 
 
 def _full(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> float:
-    """Return what a match of all words weighs.
-
-    Without spaces between them each is in two pairs of characters: too much for memories that are found in English.
-    """
+    """Return what a match of all words weighs."""
     own = {row["term"] for row in rows if row["position"] <= len(parsed.words)} - _sound_terms(parsed)
-    in_characters = language_data(parsed.language).lexicon == "characters"
-    found_in_english = in_characters and any(counts[term] for term in counts if term not in own)
-    weight = sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
-    return weight * (SHARE_OF_PAIRS if found_in_english else 1)
+    return sum(inverse_document_frequency(counts[term], total) for term in own if term in counts)
 
 
 def _asked_words(parsed: Parsed, rows: Sequence[Row], counts: Mapping[int, int], total: int) -> list[AskedWord]:

@@ -18,7 +18,6 @@ from pgengram.search import what_holds
 from pgengram.search.candidates import (
     CANDIDATES,
     HIDDEN,
-    PERHAPS,
     adds_only,
     rarest,
     set_for_index,
@@ -45,9 +44,7 @@ if TYPE_CHECKING:
     from pgengram.search.features import Numbers
 
 COUNTED_WORDS: Final = 63  # of a question, a bit for each
-# No data set tells these: what happened in the time that is asked for, and what matters more now.
-WEIGHT_PERIOD: Final = 0.25
-WEIGHT_RELEVANCE: Final = 0.06
+WEIGHT_RELEVANCE: Final = 0.06  # what matters more now, which no data set tells
 
 # The hits with all that leaves, in any order. Which are linked as contradicting is read with them, so that few answers
 # need another statement. Uses memories_pkey, memory_relationships_pkey and memory_relationships_to.
@@ -62,11 +59,15 @@ FROM memories m {WITH_ACTIVATION} WHERE m.namespace_id = %(namespace_id)s AND m.
 
 
 def scored(columns: dict[str, Numbers], found: Candidates) -> Numbers:
-    """Return the score of each candidate: the weighted sum of its features, and of what no data set tells."""
+    """Return the score of each candidate: the weighted sum of its features, and of what no data set tells.
+
+    What happened in the time that is asked for weighs as much as a turn that names one where a time is asked.
+    """
     import numpy as np
 
-    usual = WEIGHT_PERIOD * found.period + WEIGHT_RELEVANCE * found.relevance
-    return np.asarray(usual + sum(weight * columns[name] for name, weight in weights("ranking").items()))
+    its = weights("ranking")
+    untold = its["when"] * found.period + WEIGHT_RELEVANCE * found.relevance
+    return np.asarray(untold + sum(weight * columns[name] for name, weight in its.items()))
 
 
 def statement_parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
@@ -92,7 +93,6 @@ def statement_parameters(asked: Asked, embedded: Embedded) -> dict[str, Any]:
         "starts": [period.start for period in parsed.periods],
         "ends": [period.end for period in parsed.periods],
         "written": [date_pattern(period) for period in parsed.periods],
-        "fits": [1.0 if period.sure else PERHAPS for period in parsed.periods],
         "mean_length": asked.mean_length,
         "vector": embedded.parameter,
         "named": asked.ids,

@@ -25,15 +25,13 @@ from pgengram.text.lexical.vocabulary import announces_change, time_words
 from pgengram.text.lexical.words import FIRST_LETTERS, beginning
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
-ALONE: Final = 0.4  # cosine of memories about one person or project, where there are no others to compare
-ALONE_AS_HITS: Final = 0.3  # the same of hits, where a wrong one only stands lower
+ALONE: Final = 0.3  # cosine of memories about one person or project, where there are no others to compare
 # Probabilities of `succeeds`, measured by benchmarks/retrieval.py: the rarer a false one has to be, the higher.
 HINTED: Final = 0.3  # asking whoever stores the newer one: of five such questions four are about what no longer holds
 BEFORE: Final = 0.15  # standing before the older one
 EVEN: Final = 0.5  # more likely than not
 HALF: Final = EVEN  # of the words of what was wanted, that an event says again
 NAMED: Final = EVEN  # calling the older one so
-AS_GOOD: Final = 0.75  # of the probability of the one that it surest succeeds: one change changes one fact
 MAX_REPLACED: Final = 3  # memories that a new one may change
 LATER: Final = timedelta(hours=1)  # what was told in one sitting holds together
 
@@ -90,12 +88,12 @@ def _speaks_of_oneself(text: str) -> bool:
     return persons(text, language_of(text).code)[0] > 0
 
 
-def crowding(cosines: Iterable[float], alone: float = ALONE) -> float:
+def crowding(cosines: Iterable[float]) -> float:
     """Return how near the nearest others are to a memory, by their cosines: of a subject that much is told of,
     memories are near to each other without being about the same.
     """
     nearest = nlargest(OTHERS, cosines)
-    return (sum(nearest) + alone * (OTHERS - len(nearest))) / OTHERS
+    return (sum(nearest) + ALONE * (OTHERS - len(nearest))) / OTHERS
 
 
 def succeeds(newer: Statement, older: Statement, cosine: float, crowded: float) -> float:
@@ -152,12 +150,14 @@ def _telling_words(text: str) -> set[str]:
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:
-    """Return the pairs, newer first, with at least `least` evidence; of each newer one the surest."""
-    found = [(pair, evidence) for pair, evidence in judged if evidence >= least]
-    best: dict[UUID, float] = {}
-    for (newer, _), evidence in found:
-        best[newer] = max(best.get(newer, 0.0), evidence)
-    return [(pair, evidence) for pair, evidence in found if evidence >= AS_GOOD * best[pair[0]]]
+    """Return the pairs, newer first, with at least `least` evidence; of each newer one the surest, as one change changes
+    one fact.
+    """
+    best: dict[UUID, tuple[Succession, float]] = {}
+    for pair, evidence in judged:
+        if evidence >= max(least, best.get(pair[0], (pair, 0.0))[1]):
+            best[pair[0]] = pair, evidence
+    return [*best.values()]
 
 
 def may_have_changed(newer: Statement, older: Statement) -> bool:

@@ -14,7 +14,6 @@ from uuid import UUID
 from pgengram.search.filters import Asked
 from pgengram.search.results.hits import FITS_STILL, Hit
 from pgengram.search.succession import (
-    ALONE_AS_HITS,
     BEFORE,
     NAMED,
     Succession,
@@ -148,9 +147,7 @@ def _judged(hits: Sequence[Hit], cosines: Cosines) -> Iterator[tuple[Succession,
 def _succession_evidence(newer: Hit, older: Hit, cosines: Cosines) -> float:
     cosine = cosines[newer.id].get(older.id, 0.0)
     pair = (newer.id, older.id)
-    crowded = [
-        crowding((value for id_, value in cosines[one].items() if id_ not in pair), ALONE_AS_HITS) for one in pair
-    ]
+    crowded = [crowding(value for id_, value in cosines[one].items() if id_ not in pair) for one in pair]
     return succeeds(newer.statement, older.statement, cosine, sum(crowded) / 2)
 
 

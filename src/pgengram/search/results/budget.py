@@ -21,8 +21,6 @@ from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, s
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own
 LIST_REACH: Final = 60  # memories that are looked at for it
-SAME: Final = 0.5  # share of the words of two texts that both have, up to which nothing is lost
-SPREAD: Final = 0.5  # of how well the best one fits: what a memory loses that has the very words of one before it
 
 
 def fit_budget(hits: list[Hit], max_chars: int | None, *, whole: bool) -> list[Hit]:
@@ -68,7 +66,8 @@ def matching(hits: list[Hit]) -> list[Hit]:
 
 def diversified(hits: list[Hit]) -> list[Hit]:
     """Return the best hits so that what has most words of one before it stands further behind (MMR: Carbonell and
-    Goldstein 1998): what is told again and again shall not hide the rest of a list.
+    Goldstein 1998): what is told again and again shall not hide the rest of a list. The very words of one before it
+    are worth nothing more.
 
     What held stays behind what holds.
     """
@@ -80,12 +79,11 @@ def diversified(hits: list[Hit]) -> list[Hit]:
     while left:
         outdated = {id_ for place in left if (match := first[place].match) for id_ in match.succeeds}
         may = [place for place in left if first[place].id not in outdated]
-        chosen = max(may, key=lambda place: fits[place] - SPREAD * best * alike[place])
+        chosen = max(may, key=lambda place: fits[place] - best * alike[place])
         left.remove(chosen)
         placed.append(first[chosen])
         for place in left:
-            shared = overlap(first[place].content, first[chosen].content)
-            alike[place] = max(alike[place], (shared - SAME) / (1 - SAME))
+            alike[place] = max(alike[place], overlap(first[place].content, first[chosen].content))
     return placed + rest
 
 

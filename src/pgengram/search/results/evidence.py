@@ -15,7 +15,7 @@ from functools import cached_property
 from operator import itemgetter
 from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
-from pgengram.fields import Evidence
+from pgengram.fields import USUAL_LIMIT, Evidence
 from pgengram.search.features import weights
 from pgengram.search.filters import Asked, AskedWord
 from pgengram.search.results.hits import Hit, Match
@@ -52,7 +52,7 @@ def is_about_listener(said: str, shared: Callable[[str], int]) -> bool:
     return False
 
 
-JUDGED: Final = 10  # best hits that are looked at, also where fewer are asked for
+JUDGED: Final = USUAL_LIMIT  # best hits that are looked at, also where fewer are asked for
 TURNS_READ: Final = 30  # where a speaker is named, as a bonus lifts the turns of one above those of others
 BEST: Final = 3  # turns about each, as one alone may fit by chance
 STRONG: Final = 0.75  # probability from which evidence is strong: below it half of what has no answer was
