@@ -15,9 +15,8 @@ from rich.tree import Tree
 from pgengram.cli.runtime import print_note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
-from pgengram.text.fit import NEAREST, fit_of
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import ago, exact
+from pgengram.text.shown import NEAREST, ago, exact, fit_of
 
 # Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.
 APART: Final = frozenset(

@@ -12,9 +12,9 @@ from pgengram.embedders import Embedder, Passage, Scheme, unit
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime.context import beside_the_loop
-from pgengram.text.lexical.language import Language, language_of
-from pgengram.text.lexical.words import MAX_TRANSLATED, in_english
-from pgengram.text.lexical.words import SHA256 as LEXICONS
+from pgengram.text.language import Language, language_of
+from pgengram.text.words import MAX_TRANSLATED, in_english
+from pgengram.text.words import SHA256 as LEXICONS
 
 if TYPE_CHECKING:
     import numpy as np

@@ -13,7 +13,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pgengram.ids import short
-from pgengram.text.lexical.words import beginning
+from pgengram.text.words import beginning
 from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut, stated_text
 
 IDS: Final = frozenset(

@@ -28,7 +28,7 @@ from pgengram.views import Found, Read
 
 if TYPE_CHECKING:
     from pgengram.mcp.spaces import SpaceCalls
-    from pgengram.service.spaces.access import Spaces
+    from pgengram.service.spaces import Spaces
 
 log = logging.getLogger(__name__)
 
@@ -165,14 +165,7 @@ class ToolRegistry:
         return ToolBinding(tool, self._in_spaces.arguments_of(tool) if self._in_spaces else None)
 
     async def call(
-        self,
-        name: str,
-        given: Mapping[str, Any],
-        *,
-        id_: object,
-        caller: str,
-        asker: Asker | None,
-        report: Progress,
+        self, name: str, given: Mapping[str, Any], *, id_: object, caller: str, asker: Asker | None, report: Progress
     ) -> Answer:
         """Return what a tool answers, a failure too, as the result of `tools/call`; in a task of its own.
 

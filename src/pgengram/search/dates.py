@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
 from pgengram.text.languages import entries, languages
-from pgengram.text.lexical.time_words import Token, readings
+from pgengram.text.time_words import Token, readings
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UNITS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}

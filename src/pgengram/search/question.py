@@ -17,11 +17,11 @@ from pgengram.search.dates import Period, TimeRead, by_clock, periods_meant, tim
 from pgengram.search.filters import Parsed, scope_of
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema import VISIBLE
+from pgengram.text.language import clear_language, function_words, light_words
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import clear_language, function_words, light_words
-from pgengram.text.lexical.sounds import asked_sounds
-from pgengram.text.lexical.vocabulary import asks_for_time, is_empty
-from pgengram.text.lexical.words import FIRST_LETTERS, extra_terms, foreign_stems, in_english, words
+from pgengram.text.sounds import asked_sounds
+from pgengram.text.vocabulary import asks_for_time, is_empty
+from pgengram.text.words import FIRST_LETTERS, extra_terms, foreign_stems, in_english, words
 
 MAX_WORDS: Final = 64
 A_DAY: Final = timedelta(days=1)

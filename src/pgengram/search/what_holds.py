@@ -28,7 +28,7 @@ from pgengram.search.vector_index import VectorIndex, centred
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema import VISIBLE
 from pgengram.text.differences import ALIKE, differences, new_names, other_subjects, overlap
-from pgengram.text.lexical.words import words
+from pgengram.text.words import words
 
 TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
 

@@ -20,8 +20,8 @@ from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES, UPKEEP, Member
 from pgengram.store.connection.database import NOBODYS, Database, Row, Transaction
 from pgengram.store.connection.pool import PoolLimits
-from pgengram.store.connection.reachability import SOON, unreachable
 from pgengram.store.connection.replica import Begin, Replica
+from pgengram.store.connection.translation import SOON, unreachable
 
 if TYPE_CHECKING:
     from pgengram.postgres import EmbeddedPostgres

@@ -19,8 +19,8 @@ from typing import Final
 
 from pgengram.fields import as_utc
 from pgengram.text.differences import ALIKE, differences, overlap
-from pgengram.text.lexical.language import ENGLISH, language_of
-from pgengram.text.lexical.words import is_unspaced, sentences
+from pgengram.text.language import ENGLISH, language_of
+from pgengram.text.words import is_unspaced, sentences
 
 
 def folded(text: str) -> str:

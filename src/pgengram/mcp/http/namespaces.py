@@ -23,7 +23,7 @@ from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress
 from pgengram.runtime.context import ACTOR, CITED_AT, client_named
 from pgengram.service.core import Core, Session
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import Namespaces, Spaces, managers_of
+from pgengram.service.spaces import Namespaces, Spaces, managers_of
 from pgengram.service.tools import Tool
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings

@@ -22,10 +22,10 @@ from pgengram.search.results.hits import Hit, Match
 from pgengram.search.succession import EVEN
 from pgengram.search.vector_index import MEMORIES_TO_TELL, UNRELATED
 from pgengram.text.derived import speaker_key_of
-from pgengram.text.lexical.language import ENGLISH, clear_language, persons
-from pgengram.text.lexical.sounds import sounds_of_names
-from pgengram.text.lexical.vocabulary import is_command
-from pgengram.text.lexical.words import FIRST_LETTERS, beginning, sentences, words
+from pgengram.text.language import ENGLISH, clear_language, persons
+from pgengram.text.sounds import sounds_of_names
+from pgengram.text.vocabulary import is_command
+from pgengram.text.words import FIRST_LETTERS, beginning, sentences, words
 
 if TYPE_CHECKING:
     from pgengram.search.features import Numbers

@@ -11,8 +11,8 @@ from pgengram.runtime.context import here
 from pgengram.search.results import budget
 from pgengram.search.results.hits import Cursor
 from pgengram.store.reading.names import alike, untrusted
-from pgengram.text.lexical.vocabulary import is_small_talk
-from pgengram.text.lexical.words import words
+from pgengram.text.vocabulary import is_small_talk
+from pgengram.text.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -20,11 +20,11 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.reading.names import alike, names, unknown
 from pgengram.store.store import Store
 from pgengram.text.differences import new_names
+from pgengram.text.language import function_words, language_of
 from pgengram.text.languages import language_data, languages
-from pgengram.text.lexical.language import function_words, language_of
-from pgengram.text.lexical.words import beginning, words
 from pgengram.text.markdown import fenced
 from pgengram.text.sameness import folded
+from pgengram.text.words import beginning, words
 from pgengram.views import EMPTY
 
 if TYPE_CHECKING:

@@ -19,9 +19,9 @@ from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
-from pgengram.text.lexical.language import clear_language
-from pgengram.text.lexical.vocabulary import asks_for_all, is_small_talk
-from pgengram.text.lexical.words import damaged, words
+from pgengram.text.language import clear_language
+from pgengram.text.vocabulary import asks_for_all, is_small_talk
+from pgengram.text.words import damaged, words
 from pgengram.views import Found, Read, Recalled, Shown, around_view, memory_view, problems_view
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from pgengram.store.assistant import working
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
-from pgengram.text.lexical.words import extra_terms, foreign_stems
+from pgengram.text.words import extra_terms, foreign_stems
 from pgengram.views import Answer, Shown, memory_view, view_of
 
 LONGEST_S: Final = 7 * 86_400

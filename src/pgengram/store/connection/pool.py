@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from pgengram.errors import Unreachable
 from pgengram.store.connection import pooler
-from pgengram.store.connection.reachability import parsed, unreachable
+from pgengram.store.connection.translation import parsed, unreachable
 
 if TYPE_CHECKING:
     from pgengram.embedders import Passage

@@ -25,7 +25,7 @@ from pgengram.store.memory.changes import merged_plan
 from pgengram.store.memory.confirmations import QUOTED, row_versions
 from pgengram.store.memory.merging import move_edges
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.views import cut
 
 Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", "erase"]

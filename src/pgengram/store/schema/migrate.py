@@ -18,7 +18,7 @@ from pgengram.postgres.process_locks import NO_WINDOW
 from pgengram.runtime import module_command
 from pgengram.store.connection import locks
 from pgengram.store.connection.begin import HAS_CITUS
-from pgengram.store.connection.reachability import parsed
+from pgengram.store.connection.translation import parsed
 from pgengram.store.schema import place as places
 
 if TYPE_CHECKING:

@@ -1,6 +1,7 @@
-"""The spaces that a client may use: those that its grant names and its person is in, each with a manager of its own.
+"""Spaces that several people share: each is asked as one of them sees it, and never without being named in a write.
 
-Also the end of a space, and of a person: what is erased, what stays, and who is told.
+A client may use those that its grant names and its person is in, each with a manager of its own. Also the end of a
+space, and of a person: what is erased, what stays, and who is told.
 """
 
 from __future__ import annotations

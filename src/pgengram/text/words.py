@@ -15,8 +15,8 @@ from threading import get_ident
 from typing import Any, Final, cast
 
 from pgengram.runtime.operating_system import sha256_of
+from pgengram.text.language import asking_words, clear_language, function_words
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import asking_words, clear_language, function_words
 
 MAX_DETAIL_CHARACTERS: Final = 4_000  # of metadata that is searched; more would drown the content
 MAX_EXTRA_TERMS: Final = 4_000
