@@ -130,8 +130,7 @@ def print_found(
 
 
 def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> None:
-    """Print the hits of a search, best first, without those that hardly fit unless all are wanted; and turns that
-    match.
+    """Print the hits of a search, best first, and turns that match; those that hardly fit only if all are wanted.
 
     Where nothing fits, the nearest few are shown as such; where it isn't sure that one answers, that is said.
     """

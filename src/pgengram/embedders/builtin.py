@@ -48,8 +48,7 @@ _ahead: Final[list[BuiltinEmbedder]] = []
 
 
 class BuiltinEmbedder:
-    """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the
-    first.
+    """Embeds English with all-MiniLM-L6-v2, and others with multilingual-e5-small, mapped into the space of the first.
 
     The second encoder is read and loaded at the first text that needs it. Text of which both are told to have a part,
     or whose language is not clear, has the mean of both vectors; a long one the parts of the second encoder, which

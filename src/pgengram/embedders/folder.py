@@ -79,11 +79,7 @@ MODEL_FILES = (
     "onnx/model_fp16.onnx",
     "onnx/model_O*.onnx",
 )
-POOLINGS = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_lasttoken": "last",
-}
+POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_lasttoken": "last"}
 MODULES = {"Transformer", "Pooling", "Dense", "Normalize"}
 MANIFEST = (
     "pgengram.json"  # what `pgengram model use` notes beside a model: where it is from, and what its files leave out

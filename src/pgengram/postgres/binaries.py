@@ -94,8 +94,7 @@ def find_binaries(major: int | None = None) -> Binaries:
 
 
 def _libraries(major: int) -> Path | None:
-    """Return the folder of our libraries for PostgreSQL `major` on this platform, None where there is nothing to
-    replace.
+    """Return the folder of our libraries for PostgreSQL `major` on this platform, None where none are to be replaced.
 
     Raises:
         NotReady: a library is not the one that was built.
@@ -247,8 +246,7 @@ def programs_for(major: int) -> Binaries:
 
 
 def dump(programs: Binaries, url: str, path: Path, snapshot: str, options: Sequence[str] = ()) -> None:
-    """Write the database into a new file in pg_dump's custom format, as the exported snapshot sees it; `options` are
-    more of pg_dump's.
+    """Write the database into a new file of pg_dump's custom format, as the snapshot sees it; `options` are pg_dump's.
 
     Raises:
         NotReady: pg_dump failed.

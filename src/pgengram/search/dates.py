@@ -79,9 +79,7 @@ def _written_in_month(first: datetime, last: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeRead:
-    """A period, where in the text it stands, whether it is told from now alone, as "last week" is, and whether as a
-    day of the week.
-    """
+    """A period, where the text has it, whether it is told from now alone ("last week"), and whether as a weekday."""
 
     period: Period
     start: int

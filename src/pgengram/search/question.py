@@ -89,8 +89,7 @@ def _ids_in(query: str) -> list[str]:
 
 
 def _content_words(query: str, language: str | None) -> list[str]:
-    """Return the words of a question without those of its language that nearly every text has: they would count as
-    rare.
+    """Return a question's words without those that nearly every text of its language has: they'd count as rare.
 
     The stemmer leaves out those of English.
     """
@@ -159,8 +158,7 @@ _AT_THE_END: Final = ".,;:!?"
 
 
 def websearch(query: str) -> tuple[str, list[str], list[str], list[str]]:
-    """Return the words to look for, the "phrases" that must be there, and the words and phrases after a minus that must
-    not.
+    """Return the words to look for, the "phrases" that must be there, and what stands after a minus and must not.
 
     Any text is fine: a quote that is not closed, or a lone minus, is read as nothing. What stemming would cut to pieces
     (-std::vector, -烏龍茶) is unwanted as a whole, like a phrase.

@@ -311,9 +311,7 @@ def joined_lists(question: Question, lists: Sequence[Hits], offset: int) -> Hits
 
 
 def _together(rankings: Sequence[Ranking]) -> tuple[Asked, list[Hit], Field]:
-    """Return several rankings as one: the question as all of them know it, their hits by how well they fit, and what
-    these stand among.
-    """
+    """Return several rankings as one: the question as all of them know it, their hits, and what these stand among."""
     import numpy as np
 
     fitting = [one for one in rankings if one.found] or [rankings[0]]

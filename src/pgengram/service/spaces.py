@@ -231,9 +231,7 @@ class Spaces:
         return [replace(one, shown=shown[one.id], role=min(one.role, MOST[right])) for one, right in mine]
 
     async def to_read(self) -> list[Space]:
-        """Return the spaces that can be read now: none while a replica stands in for the primary, as only that knows at
-        once who has left one.
-        """
+        """Return the spaces that can be read now: none from a replica, which doesn't know at once who has left one."""
         try:
             return await self.listed()
         except DatabaseFailed as error:

@@ -146,9 +146,7 @@ def _phrase_moved(one: Words, other: Words) -> bool:
 
 @lru_cache(maxsize=512)
 def _compared_words(text: str) -> Words:
-    """Return the words of a text and the signs that say something, in lower case and in their order; of scripts without
-    spaces each character.
-    """
+    """Return the words and telling signs of a text in their order, in lower case; without spaces each character."""
     return tuple("".join(_spaced(unicodedata.normalize("NFKC", text).lower())).split())
 
 

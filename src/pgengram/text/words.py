@@ -205,9 +205,7 @@ def in_english(text: str) -> dict[str, list[str]]:
 
 
 def lookup_key(language: str, word: str) -> str:
-    """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
-    for that.
-    """
+    """Return what a word in lower case is looked up by: its stem, or its first letters without rules for that."""
     of = language_data(language)
     if of.lexicon in ("characters", "syllables"):
         return word

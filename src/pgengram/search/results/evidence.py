@@ -170,8 +170,7 @@ def probability(way: Way, found: Signals) -> float:
 
 
 def lead(nearest: Numbers) -> float:
-    """Return how much nearer the nearest memory is than the nearest hundred are, whose mean is doubted where they are
-    few.
+    """Return how much nearer the nearest memory is than the nearest hundred, whose mean is doubted where they are few.
 
     Args:
         nearest: cosines, greatest first.

@@ -78,8 +78,7 @@ def without_genitive(word: str) -> str:
 
 
 def concerns(core: Core, hit: Hit, *, user: str | None = None, project: str | None = None) -> bool:
-    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs, or names the
-    user.
+    """Whether a memory counts for this user and project: it is theirs, or nobody's in particular, or names the user.
 
     Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
     """

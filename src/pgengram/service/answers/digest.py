@@ -68,9 +68,7 @@ def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
 
 
 def _days_told(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
-    """Yield the days on which something happens as the text tells it: not those since when it is so, nor that on which
-    it was said.
-    """
+    """Yield the days on which something happens as the text tells it: not since when it is so, nor when it was said."""
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
     for one in times(hit.content, now):
         if one.period.end == f.LAST_MOMENT or one.period.start.date() == hit.created_at.date():

@@ -1,6 +1,4 @@
-"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is
-cooked for both.
-"""
+"""What is remembered of those whom a message names, where what fits its topic is not: a meal for two is for both."""
 
 from __future__ import annotations
 

@@ -52,8 +52,7 @@ def with_short_history(view: Shown) -> Shown:
 
 
 def bounded(answer: Shown, room: int, lists: Sequence[str] | None = None) -> Shown:
-    """Return an answer that fits: its texts cut, then what stands beside each element, then the ends of its longest
-    lists.
+    """Return an answer that fits: its texts cut, then what stands beside elements, then the ends of its longest lists.
 
     Args:
         answer: as JSON.

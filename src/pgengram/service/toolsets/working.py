@@ -14,8 +14,7 @@ from pgengram.search.features import BASE_MEANING
 from pgengram.search.vector_index import Embedded
 from pgengram.service.tools import ADDS, CHANGES, tool
 from pgengram.service.toolsets import Toolset
-from pgengram.store import clusters, edges
-from pgengram.store.assistant import working
+from pgengram.store import clusters, edges, working
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s

@@ -92,9 +92,7 @@ def translated(error: BaseException) -> PgengramError | None:
 
 
 def broken_rule(error: psycopg.Error) -> str | None:
-    """Return the name of the constraint that a statement broke; a shard's has a number, and only the message names
-    it.
-    """
+    """Return the name of the broken constraint; a shard's has a number, and only the message names it."""
     named = RULE_IN_MESSAGE.search(error.diag.message_primary or "")
     name = error.diag.constraint_name or (named[1] if named else None)
     return NUMBER_OF_SHARD.sub("", name) if name else None

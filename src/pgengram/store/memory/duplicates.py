@@ -1,6 +1,4 @@
-"""What is near to a memory that is being told: others that say nearly the same, forgotten ones that said so, and those
-that it may change.
-"""
+"""What is near to a memory that is told: others that say nearly the same, forgotten ones, and those it may change."""
 
 from __future__ import annotations
 

@@ -280,8 +280,7 @@ class ChangePlan:
     async def execute(
         self, tx: Transaction, *, session_id: str | None, listed: bool = True
     ) -> dict[UUID, dict[str, Any]]:
-        """Do all of it, in the transaction in which the memories were locked; return a receipt for each that was
-        erased.
+        """Do all of it, in the transaction that locked the memories; return a receipt for each that was erased.
 
         Args:
             tx: the transaction.

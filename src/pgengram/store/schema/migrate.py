@@ -120,8 +120,7 @@ def make_new(url: str) -> None:
 
 
 def migrate(url: str, target: str = "head") -> str | None:
-    """Bring the schema to this version and return the version it had; the rights are made what they must be in any
-    case.
+    """Bring the schema to this version and return the one it had; the rights are made what they must be in any case.
 
     Args:
         url: of the database.
@@ -254,8 +253,7 @@ def _migration_refused(error: BaseException | None) -> NotReady:
 
 
 def migrate_apart(url: str) -> None:
-    """Bring a schema to this version, in another process, as what that imports would stay with a server: 25 MB. Blocks.
-
+    """Bring a schema to this version, in another process, with which the 25 MB of its imports end. Blocks.
     Raises:
         NotReady: as `migrate`.
     """
