@@ -211,7 +211,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_brought_up_to_date(
         answer = restoring.restore_backup(mine.url, path)
 
         assert answer.left_out == []
-        assert migrate.current_version(mine.url) == LATER
+        assert migrate.state(mine.url).version == LATER
         assert mine.as_login("SELECT content, mood_count FROM memories") == [("Jonas is allergic to peanuts.", 7)]
         assert mine.as_login("SELECT convalidated FROM pg_constraint WHERE conname = 'memories_namespace_id_fkey'") == [(True,)]  # fmt: skip
 

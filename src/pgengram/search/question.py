@@ -21,7 +21,7 @@ from pgengram.text.language import clear_language, function_words, light_words
 from pgengram.text.languages import language_data
 from pgengram.text.sounds import asked_sounds
 from pgengram.text.vocabulary import asks_for_time, is_empty
-from pgengram.text.words import FIRST_LETTERS, extra_terms, foreign_stems, in_english, words
+from pgengram.text.words import FIRST_LETTERS, POSSESSIVE, extra_terms, foreign_stems, in_english, words
 
 MAX_WORDS: Final = 64
 A_DAY: Final = timedelta(days=1)
@@ -142,12 +142,9 @@ def meaning(parsed: Parsed, names: set[str]) -> str:
     return without(parsed.text, names.intersection(parsed.words)) or parsed.text
 
 
-_POSSESSIVE: Final = re.compile(r"['’]s$")
-
-
 def _as_speaker(word: str) -> str:
     """Return a word as speakers' names are stored: PostgreSQL's own lower() would depend on its locale."""
-    return _POSSESSIVE.sub("", word.lower())
+    return POSSESSIVE.sub("", word.lower())
 
 
 _UNWANTED: Final = re.compile(r'(?:^|(?<=\s))-(?:"([^"]*)"|(\S+))')

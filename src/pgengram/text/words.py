@@ -127,6 +127,7 @@ def letters(text: str) -> int:
 # Languages with many endings for which Snowball (Porter 2001) has no rules, or only those of nouns, as for Turkish: the
 # forms of a word have their first letters in common, which finds about as much as rules do (McNamee, Nicholas and
 # Mayfield 2009).
+POSSESSIVE: Final = re.compile(r"['’]s$")  # of a name or noun in English
 FIRST_LETTERS: Final = 4  # the lexicons are made with them
 REMEMBERED: Final = 20_000  # words; one costs about 50 µs
 

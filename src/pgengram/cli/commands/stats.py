@@ -23,7 +23,7 @@ from pgengram.settings import Settings
 from pgengram.store.connection.database import Database
 from pgengram.store.recovery import backup, backup_schedule, restoring
 from pgengram.store.schema import place
-from pgengram.store.schema.reach import reach
+from pgengram.store.schema.rights import reach
 from pgengram.text.markdown import one_line
 from pgengram.text.shown import ago, counted
 from pgengram.views import cut
@@ -33,7 +33,9 @@ Row = tuple[str, bool, str, str]  # what, whether it is well, what was seen, how
 
 async def rights_row(database: Database) -> Row:
     """Say who reaches the tables besides those who must."""
-    found = await reach(database)
+    from pgengram.store.schema.tables import VIEWS, metadata
+
+    found = await reach(database, (*metadata.tables, *VIEWS))
     return ("Rights", found.is_closed, str(found), found.repair)
 
 

@@ -85,15 +85,6 @@ def state(url: str) -> State:
         raise _unreachable(error) from error
 
 
-def current_version(url: str) -> str | None:
-    """Return the database's schema version, or None when it has none.
-
-    Raises:
-        NotReady: the database cannot be reached.
-    """
-    return state(url).version
-
-
 def make_new(url: str) -> None:
     """Make the tables of a store in a database without one, all or none, without the migrations and what these import;
     leave a store or a cluster as it is.
