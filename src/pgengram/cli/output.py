@@ -19,38 +19,14 @@ from pgengram.text.markdown import one_line
 from pgengram.text.shown import NEAREST, ago, exact, fit_of
 
 # Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.
-APART: Final = frozenset(
-    {
-        "id",
-        "type",
-        "kind",
-        "content",
-        "tags",
-        "history",
-        "history_in_all",
-        "relations",
-        "relations_in_all",
-        "clusters",
-        "embedded",
-        "created_at",
-    }
-)
-UNSAID: Final = frozenset(
-    {
-        "confidence",
-        "trust",
-        "capture_mode",
-        "session_id",
-        "session_sequence",
-        "version",
-        "valid_from",
-        "half_life_days",
-        "relevance",
-        "last_confirmed_at",
-        "access_count",
-        "last_accessed_at",
-    }
-)
+APART: Final = frozenset({
+    "id", "type", "kind", "content", "tags", "history", "history_in_all", "relations", "relations_in_all", "clusters",
+    "embedded", "created_at",
+})  # fmt: skip
+UNSAID: Final = frozenset({
+    "confidence", "trust", "capture_mode", "session_id", "session_sequence", "version", "valid_from", "half_life_days",
+    "relevance", "last_confirmed_at", "access_count", "last_accessed_at",
+})  # fmt: skip
 OWN_DETAIL: Final = frozenset({"confidence"})  # said of the whole memory
 SCORE: Final = {"score": lambda hit: hit.get("score")}
 PARTS: Final = {

@@ -22,7 +22,7 @@ from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.short_answers import in_brief, in_full
 from pgengram.runtime.context import ACTOR, ASKER, BRIEFLY, PROGRESS, ROOM, Asker, client_named
 from pgengram.runtime.logs import measure, trace
-from pgengram.service.answers.room import MOST, bounded, bounded_as_it_is
+from pgengram.service.answers import MOST, bounded, bounded_as_it_is
 from pgengram.service.tools import Tool
 from pgengram.views import Found, Read
 

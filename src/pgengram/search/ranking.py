@@ -28,8 +28,8 @@ from pgengram.search.candidates import (
 from pgengram.search.dates import date_pattern
 from pgengram.search.features import Candidates, Terms, best_words, features, weights
 from pgengram.search.filters import WITH_ACTIVATION, Asked, AskedWord, scope_of
+from pgengram.search.results import FITS_STILL, HIT_COLUMNS, Hit, Hits, How, Match, hits_of
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, add_probabilities, lead, way_of
-from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, How, Match, hits_of
 from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
 from pgengram.search.what_holds import note_differing
 from pgengram.store.connection.database import Transaction

@@ -11,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.search.filters import Asked
-from pgengram.search.results.hits import FITS_STILL, Hit
+from pgengram.search.results import FITS_STILL, Hit
 from pgengram.search.succession import (
     ALONE_AS_HITS,
     BEFORE,

@@ -14,7 +14,7 @@ from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
 from pgengram.store import conversations as store
 from pgengram.store import turn_arrivals
 from pgengram.store.conversations import Conversation, Keeping, Turn
-from pgengram.text.secrets.redaction import redacted
+from pgengram.text.secrets import redacted
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core

@@ -20,7 +20,7 @@ from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory, Question, as_invalid_input, validated
 from pgengram.runtime.context import FORMER_MEMBER, beside_the_loop
 from pgengram.runtime.projects import Project
-from pgengram.search.results.hits import Cursor, Hit, Hits
+from pgengram.search.results import Cursor, Hit, Hits
 from pgengram.search.retrieval import Retrieval
 from pgengram.search.succession import may_replace
 from pgengram.search.vector_index import Embedded, VectorIndex

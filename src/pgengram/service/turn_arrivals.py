@@ -17,7 +17,7 @@ from pgengram.store import turn_arrivals as store
 from pgengram.store.connection.database import Transaction
 from pgengram.store.conversations import Conversation, Turn, source_key
 from pgengram.store.turn_arrivals import Fact, Known, Name, Said, conversation_name, text_digest
-from pgengram.text.secrets.redaction import redacted
+from pgengram.text.secrets import redacted
 
 MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
 SCREENED: Final = 4  # times as much is searched for secrets, so that none is cut in two

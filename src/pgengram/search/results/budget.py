@@ -12,7 +12,7 @@ from uuid import UUID
 from pgengram.fields import MAX_QUERIES, WHOLE_CONTENT
 from pgengram.ids import short
 from pgengram.runtime.context import author_of
-from pgengram.search.results.hits import FITS_STILL, Hit, Hits
+from pgengram.search.results import FITS_STILL, Hit, Hits
 from pgengram.text.differences import overlap
 from pgengram.text.markdown import fenced, one_line
 from pgengram.text.sameness import folded

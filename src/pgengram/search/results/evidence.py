@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from pgengram.fields import Evidence
 from pgengram.search.features import weights
 from pgengram.search.filters import Asked, AskedWord
-from pgengram.search.results.hits import Hit, Match
+from pgengram.search.results import Hit, Match
 from pgengram.search.succession import EVEN
 from pgengram.search.vector_index import MEMORIES_TO_TELL, UNRELATED
 from pgengram.text.derived import speaker_key_of

@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram import fields as f
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
-from pgengram.search.results import budget
-from pgengram.search.results.hits import Cursor
+from pgengram.search.results import Cursor, budget
 from pgengram.store.reading.names import alike, untrusted
 from pgengram.text.vocabulary import is_small_talk
 from pgengram.text.words import words
@@ -17,7 +16,7 @@ from pgengram.text.words import words
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.core import Core
 
 MAX_CHARS: Final = 3_600

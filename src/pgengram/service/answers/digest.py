@@ -20,8 +20,8 @@ from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search import listing
 from pgengram.search.dates import Period, TimeRead, date_pattern, times
+from pgengram.search.results import Cursor
 from pgengram.search.results.budget import recalled_line
-from pgengram.search.results.hits import Cursor
 from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest
 from pgengram.service.answers import contexts
 from pgengram.service.batches import days_kept
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from uuid import UUID
 
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.core import Core
 
 

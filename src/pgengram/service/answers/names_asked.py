@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search.question import MAX_WORDS
-from pgengram.search.results import budget
-from pgengram.search.results.hits import Cursor, Hit
+from pgengram.search.results import Cursor, Hit, budget
 from pgengram.service.answers import contexts
 from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.store.connection.database import Transaction
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.core import Core
 
 

@@ -26,16 +26,8 @@ USUAL_S: Final = 3_600
 EDGE: Final = "consolidation"
 WHERE_TO_LOOK: Final = "Use get_working_memories to see what is held; what was kept is found by search_memories."
 WORKING_FIELDS: Final = (
-    "content",
-    "importance",
-    "tags",
-    "project",
-    "session_id",
-    "promote",
-    "context",
-    "created_at",
-    "expires_at",
-)
+    "content", "importance", "tags", "project", "session_id", "promote", "context", "created_at", "expires_at",
+)  # fmt: skip
 
 
 class NewWorking(Request):
