@@ -1,4 +1,4 @@
-"""What a search finds: a hit, from the row that SQL gives to what is shown of it; and how well hits fit, and how many."""
+"""What a search finds: a hit, from the row that SQL gives to what is shown of it; how well hits fit, and how many."""
 
 from __future__ import annotations
 
