@@ -71,7 +71,7 @@ def way_of(name: str) -> Callable[[str], str]:
             return found.iso_code_639_1.name.lower() if found else "und"
 
         return told
-    from pgengram.text.lexical.language import language_of
+    from pgengram.text.language import language_of
 
     return lambda text: language_of(text).code
 

@@ -50,7 +50,7 @@ from pgengram.search.filters import WITH_ACTIVATION, Asked, scope_of
 from pgengram.search.listing import vectors_alone
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
-from pgengram.search.results.hits import HIT_COLUMNS
+from pgengram.search.results import HIT_COLUMNS
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings

@@ -33,10 +33,10 @@ from builds import fields, postgres_s
 
 from pgengram.inputs import Question
 from pgengram.postgres import EmbeddedPostgres, start_embedded
+from pgengram.service import merged
 from pgengram.service.calls.arguments import Arguments
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces import merged
-from pgengram.service.spaces.access import SpaceManagers, Spaces
+from pgengram.service.spaces import SpaceManagers, Spaces
 from pgengram.settings import PREFIX, Settings
 from pgengram.store import membership, persons
 from pgengram.store.clients import tokens

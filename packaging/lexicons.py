@@ -6,7 +6,7 @@ Not used at run time. To rebuild, with pgengram installed:
     # WordNet 3.0 (Princeton University), or Debian's package wordnet-sense-index 3.0-37, holds index.sense
     python packaging/lexicons.py WORDNETS index.sense
 
-The last line is the hash of what is made: put it into `SHA256` (text/lexical/translations.py) and into SOURCE.md.
+The last line is the hash of what is made: put it into `SHA256` (text/words.py) and into SOURCE.md.
 
 A word of another language gets the English words that share a meaning with it, at most three: those with the most meanings in
 common, each counted by how often the English word has it in the texts that WordNet's authors marked.
@@ -25,9 +25,9 @@ from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
 
+from pgengram.text.language import function_words
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import function_words
-from pgengram.text.lexical.words import FILE, MAX_SYLLABLES, lookup_key
+from pgengram.text.words import FILE, MAX_SYLLABLES, lookup_key
 
 COMMIT = "f75be19ec590da12a7a5665e361690b5badb7a25"
 SOURCES_SHA256 = "3bce474b4418025744f923e219a04a1994d6d8ad65a9b90ea2efd59e0b2e10db"

@@ -230,7 +230,7 @@ def _read_the_lists() -> None:
     from pgengram.search.features import weights
     from pgengram.store.memory.memories import draft
     from pgengram.store.schema.migrate import newest_version
-    from pgengram.text.secrets.redaction import secrets_in
+    from pgengram.text.secrets import secrets_in
 
     for text in ("The pilot's boat left last week; its key is new.", "Das Boot des Lotsen fuhr letzte Woche ab."):
         secrets_in(text)

@@ -24,8 +24,8 @@ from pgengram.library import given, results
 from pgengram.mcp.binding import ToolBinding, paragraphs
 from pgengram.mcp.resources import PROMPTS, RESOURCES, SCHEME, TEMPLATE
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import SpaceManagers, Spaces
-from pgengram.service.spaces.sharing import Sharing
+from pgengram.service.sharing import Sharing
+from pgengram.service.spaces import SpaceManagers, Spaces
 from pgengram.service.tools import tools_of
 from pgengram.settings import PREFIX, TOOLSETS, Settings
 from pgengram.transfer.importers import SYSTEMS

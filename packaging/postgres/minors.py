@@ -20,7 +20,7 @@ from datetime import date
 from typing import Any
 
 from pgengram.errors import NotReady
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.postgres.binaries import INSTALLS, find_binaries
 
 
@@ -40,27 +40,27 @@ def published(answer: list[dict[str, Any]]) -> dict[str, dict[str, str]]:
     return {
         str(one["major"]): {"version": f"{one['major']}.{one['latestMinor']}", "released": one["relDate"]}
         for one in sorted(answer, key=lambda one: int(float(one["major"])))
-        if one["supported"] and float(one["major"]) >= min(programs.newest_releases())
+        if one["supported"] and float(one["major"]) >= min(binaries.newest_releases())
     }
 
 
 def main(*arguments: str) -> int:
     """Print how old each carried server is, and whether the list is."""
     for version in carried():
-        mark = "::warning::" if programs.missing_release(version) and "GITHUB_ACTIONS" in os.environ else ""
-        print(f"{mark}carried: {programs.said(version)}")
+        mark = "::warning::" if binaries.missing_release(version) and "GITHUB_ACTIONS" in os.environ else ""
+        print(f"{mark}carried: {binaries.said(version)}")
     urls = [one for one in arguments if not one.startswith("--")]
     if not urls:
         return 0
     with urllib.request.urlopen(urls[0], timeout=60) as response:
         there = published(json.load(response))
-    ours = json.loads(programs.FILE.read_text(encoding="ascii"))["minors"]
+    ours = json.loads(binaries.FILE.read_text(encoding="ascii"))["minors"]
     here = {major: one["version"] for major, one in ours.items()}
     newer = {major: one["version"] for major, one in there.items() if here.get(major) != one["version"]}
     if "--write" in arguments:
         lines = ",\n".join(f'    "{major}": {json.dumps(one)}' for major, one in there.items())
         text = f'{{\n  "looked_up": "{date.today()}",\n  "minors": {{\n{lines}\n  }}\n}}\n'
-        programs.FILE.write_text(text, encoding="ascii")
+        binaries.FILE.write_text(text, encoding="ascii")
         return 0
     print(f"list: {'lacks ' + ', '.join(newer.values()) if newer else 'up to date'}")
     return int(bool(newer))

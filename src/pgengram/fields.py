@@ -169,9 +169,7 @@ _LABEL: Final = re.compile(r"^\W*(?:(?:memory|urn|uuid|id)[\W_]+)+", re.IGNORECA
 
 
 def bare_id(value: object) -> object:
-    """Return an id without what stands around it: `memory://`, "Memory ID:", brackets, quotes, "…" where digits were
-    left out.
-    """
+    """Return an id without what stands around it: `memory://`, "Memory ID:", brackets, quotes, "…" at its ends."""
     if not isinstance(value, str):
         return value
     text = _LABEL.sub("", value).strip("[](){}<>\"'`#,;. \t\r\n")

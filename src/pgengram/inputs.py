@@ -52,11 +52,7 @@ Sources = Annotated[
     Field(max_length=f.MAX_SOURCES),
     AfterValidator(_distinct_sources),
     WithJsonSchema(
-        {
-            "type": "array",
-            "items": {"type": "object"},
-            "description": "{kind, ref, label, author, observed_at, trust}",
-        }
+        {"type": "array", "items": {"type": "object"}, "description": "{kind, ref, label, author, observed_at, trust}"}
     ),
 ]
 

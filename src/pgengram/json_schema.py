@@ -15,8 +15,7 @@ _NULL = {"type": "null"}
 
 
 class FlatJsonSchema(GenerateJsonSchema):
-    """Generates schemas in the flat form that every client accepts; pass it as `schema_generator` of
-    `model_json_schema`.
+    """Generates schemas in the flat form that every client accepts; for `schema_generator` of `model_json_schema`.
 
     References are replaced by what they name, titles dropped, and null is expressed by absence: an optional field has
     its plain type, is not required, and has no default of null. Schemas for serialization lose defaults too, as an

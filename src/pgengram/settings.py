@@ -68,21 +68,16 @@ class Settings:
         "`mcp-memory`, `mcp-memory-service` or `basic-memory`.",
     )
     secrets: str = _setting(
-        "reject",
-        "A text with a password, key or token: `reject` it, or `redact` the secret and store the rest.",
+        "reject", "A text with a password, key or token: `reject` it, or `redact` the secret and store the rest."
     )
-    answers: str = _setting(
-        "short",
-        "What tools answer: `short`, what a language model needs, or `full`, every field.",
-    )
+    answers: str = _setting("short", "What tools answer: `short`, what a language model needs, or `full`, every field.")
     backup_days: str = _setting(
         "",
         "How many daily backups are kept, beside the last of each of four weeks; 0 makes none. Empty: 7 of the "
         "embedded PostgreSQL, 0 of one of your own.",
     )
     log_level: str = _setting(
-        "WARNING",
-        "What is logged to stderr: DEBUG, INFO, WARNING or ERROR; with `,json` as JSON.",
+        "WARNING", "What is logged to stderr: DEBUG, INFO, WARNING or ERROR; with `,json` as JSON."
     )
 
     def __post_init__(self) -> None:

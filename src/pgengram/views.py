@@ -16,9 +16,8 @@ from pgengram import fields as f
 from pgengram.details import CONFIDENCE_NAME
 from pgengram.errors import PgengramError
 from pgengram.runtime.context import author_of
-from pgengram.text.fit import is_likely
-from pgengram.text.lexical.language import clear_language
-from pgengram.text.moments import is_day
+from pgengram.text.language import clear_language
+from pgengram.text.shown import is_day, is_likely
 
 Shown = dict[str, Any]
 

@@ -79,7 +79,7 @@ async def test_a_new_table_of_namespaces_is_distributed_with_their_memories_and_
 
     assert migrating.migrate(cluster_db.url) == TODAY
 
-    assert migrating.current_version(cluster_db.url) == later
+    assert migrating.state(cluster_db.url).version == later
     together = cluster_db.as_login(
         """SELECT count(DISTINCT colocation_id), bool_and(citus_table_type = 'distributed')
            FROM citus_tables WHERE table_name IN ('memories'::regclass, 'memory_moods'::regclass)"""
@@ -95,5 +95,5 @@ async def test_the_same_migration_runs_where_nothing_is_spread(database: Databas
 
     assert migrating.migrate(database.url) == TODAY
 
-    assert migrating.current_version(database.url) == later
+    assert migrating.state(database.url).version == later
     await check(database)

@@ -18,7 +18,7 @@ from pgengram.embedders.builtin import ENGLISH, HERE, NAME, OTHERS, SHA256, Buil
 from pgengram.embedders.folder import ModelFolder
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed
-from pgengram.text.lexical import words
+from pgengram.text import words
 
 _SessionOptions = onnxruntime.SessionOptions
 

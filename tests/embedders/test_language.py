@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import pytest
 
-from pgengram.text.lexical.language import Language, clear_language, language_of
+from pgengram.text.language import Language, clear_language, language_of
 
 
 @pytest.mark.parametrize(

@@ -25,7 +25,7 @@ from hypothesis import strategies as st
 from helpers import PATIENCE_S, Database, call, connected, database_of, environment, found, in_database, remember, until
 from machine import answered, closed_in_the_end, copied, is_over, pgengram
 from pgengram.demo import load_corpus
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.runtime import operating_system
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -227,7 +227,7 @@ def test_a_restore_over_a_newer_store_keeps_that_in_a_backup_and_says_how_to_go_
 def test_a_script_with_the_line_ends_of_windows_is_restored_as_any_other(
     kept: Path, store: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    plain = programs.script_of_dump
+    plain = binaries.script_of_dump
 
     def as_on_windows() -> subprocess.Popen[bytes]:
         restoring = plain()
@@ -240,7 +240,7 @@ def test_a_script_with_the_line_ends_of_windows_is_restored_as_any_other(
         restoring.stdout = crlf.stdout
         return restoring
 
-    monkeypatch.setattr(programs, "script_of_dump", as_on_windows)
+    monkeypatch.setattr(binaries, "script_of_dump", as_on_windows)
     restore_backup(store.url, kept)
 
     assert contents(store) == ["Kept."]

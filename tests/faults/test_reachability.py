@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from helpers import Database, in_database
 from machine import pgengram
 from pgengram.errors import Unreachable
-from pgengram.store.connection.reachability import parsed, unreachable
+from pgengram.store.connection.translation import parsed, unreachable
 from pgengram.store.schema.migrate import connected
 
 URL = "postgresql://memo:sekret@db.example.org:6432/memo"

@@ -24,7 +24,7 @@ from machine import answered, closed_in_the_end, pgengram
 from owners import Owned, owned
 from pgengram import postgres as embedded
 from pgengram.errors import InvalidInput
-from pgengram.postgres import programs, supervisor
+from pgengram.postgres import binaries, supervisor
 from pgengram.postgres.binaries import find_binaries
 from pgengram.store.recovery import archive, backup, restoring
 from pgengram.store.schema import migrate
@@ -170,7 +170,7 @@ def test_nothing_in_a_strangers_backup_runs(
 def packed(database: Database, path: Path, tables: archive.Tables) -> None:
     """Write a backup of a whole database, as somebody who means harm would: its functions say something else."""
     dump = path.with_suffix(".dump")
-    tools = programs.programs_for(18)
+    tools = binaries.programs_for(18)
     subprocess.run([tools.program("pg_dump"), "--format=custom", f"--file={dump}", database.url], check=True)
     whole = dump.read_bytes()
     assert b"THEN 0.0" in whole
@@ -211,7 +211,7 @@ def test_a_backup_of_an_older_schema_is_restored_and_brought_up_to_date(
         answer = restoring.restore_backup(mine.url, path)
 
         assert answer.left_out == []
-        assert migrate.current_version(mine.url) == LATER
+        assert migrate.state(mine.url).version == LATER
         assert mine.as_login("SELECT content, mood_count FROM memories") == [("Jonas is allergic to peanuts.", 7)]
         assert mine.as_login("SELECT convalidated FROM pg_constraint WHERE conname = 'memories_namespace_id_fkey'") == [(True,)]  # fmt: skip
 

@@ -72,6 +72,6 @@ def test_a_migration_killed_in_the_middle_leaves_nothing_and_is_done_by_the_next
     wait_until(lambda: blank.as_login(WAITS) == [(0,)])
 
     wait_until(lambda: blank.as_login(LEFT) == [(0,)])
-    assert migrate.current_version(blank.url) is None
+    assert migrate.state(blank.url).version is None
     assert migrate.migrate(blank.url) is None
-    assert migrate.current_version(blank.url) == migrate.newest_version()
+    assert migrate.state(blank.url).version == migrate.newest_version()

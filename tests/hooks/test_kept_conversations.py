@@ -14,7 +14,7 @@ from hooked_assistant import Assistant
 from mcp import Client
 
 from helpers import Database, call, connected, database_of, found, remember
-from pgengram.store.assistant import conversations
+from pgengram.store import conversations
 
 NOW = datetime.now(UTC)
 KEPT = "SELECT role, text FROM conversation_turns ORDER BY conversation, number"

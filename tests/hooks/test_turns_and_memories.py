@@ -19,9 +19,9 @@ from pgengram.inputs import Question
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
-from pgengram.store.assistant import conversations
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store import conversations
 from pgengram.store.connection.database import Row, Transaction
+from pgengram.store.conversations import Conversation
 
 LYON = "We deploy the Ark project from the office in Lyon."
 

@@ -12,7 +12,7 @@ import pytest
 from helpers import connected, refused, remember
 from machine import closed_in_the_end, copied
 from pgengram.demo import load_corpus
-from pgengram.text.secrets.redaction import secrets_in
+from pgengram.text.secrets import secrets_in
 
 SECRET = "ghp_" + "aB3dE5gH7jK9mN1pQ2rS4tU6vW8xY0zA1bC2"
 CHANCE = random.Random(7)

@@ -186,7 +186,7 @@ async def test_another_systems_tools_are_served_over_http_and_a_reader_gets_thos
 async def test_many_namespaces_are_served_with_few_kept_in_memory(
     database: Database, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pgengram.service.spaces.access.MAX_KEPT", 3)
+    monkeypatch.setattr("pgengram.service.spaces.MAX_KEPT", 3)
     everybody = namespaces.NamespaceServers(Settings(database_url=database.url, embedder="none:"))
     for number in range(8):
         async with everybody.namespaces.of(f"namespace-{number}") as served:

@@ -18,7 +18,7 @@ from typer.testing import CliRunner, Result
 from helpers import PATIENCE_S, Database, database_of, owned_tables
 from machine import COMMAND, by_its_command
 from pgengram.cli.app import app
-from pgengram.text.moments import ago
+from pgengram.text.shown import ago
 
 WORDS = {"embedder": "none:"}
 

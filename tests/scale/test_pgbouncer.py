@@ -21,7 +21,7 @@ from pgengram.store.connection import locks, pooler
 from pgengram.store.connection.database import Database as Store
 from pgengram.store.maintenance import indexes
 from pgengram.store.recovery import backup
-from pgengram.store.schema.migrate import current_version, migrate
+from pgengram.store.schema.migrate import migrate, state
 
 GIVEN = os.environ.get("PGENGRAM_TEST_PGBOUNCER_URL", "")
 KEY = 4711
@@ -127,7 +127,7 @@ def test_a_database_is_migrated_through_it_once_and_the_lock_is_given_back(bounc
     migrate(url)
     migrate(url)
 
-    assert current_version(url) is not None
+    assert state(url).version is not None
     with psycopg.connect(url) as connection:
         row = connection.execute("SELECT pg_try_advisory_xact_lock(%s)", [locks.MIGRATION]).fetchone()
     assert row == (True,)

@@ -28,7 +28,7 @@ def fractions() -> Iterator[tuple[str, str, float]]:
     """Yield the fractions in the search and in the comparison of texts: module, constant (or none) and value."""
     comparison = (SOURCE / "text" / "differences.py", SOURCE / "text" / "sameness.py")
     for file in (*sorted((SOURCE / "search").rglob("*.py")), *comparison):
-        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts)
+        module = ".".join(file.relative_to(SOURCE).with_suffix("").parts).removesuffix(".__init__")
         for statement in ast.parse(file.read_text(encoding="utf-8")).body:
             named = isinstance(statement, ast.AnnAssign) and isinstance(statement.value, ast.Constant)
             name = ast.unparse(statement.target) if named and isinstance(statement, ast.AnnAssign) else ""

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from helpers import examples
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
 from pgengram.search.dates import WEEKDAYS, periods, times, without_times
-from pgengram.text.lexical.time_words import times_of
-from pgengram.text.lexical.vocabulary import asks_for_time
+from pgengram.text.time_words import times_of
+from pgengram.text.vocabulary import asks_for_time
 
 NOW = datetime(2026, 5, 13, 15, 30, tzinfo=UTC)  # a Wednesday
 

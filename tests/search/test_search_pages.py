@@ -16,7 +16,7 @@ from mcp import Client
 from helpers import Served, call, examples, found, hits, owned_tables, read, refused, remember, remember_expired
 from pgengram.errors import InvalidInput
 from pgengram.inputs import Question
-from pgengram.search.results.hits import parse_cursor
+from pgengram.search.results import parse_cursor
 from pgengram.service.manager import MemoryManager
 
 SORTS = ("created", "updated", "occurred", "importance", "relevance", "accessed")

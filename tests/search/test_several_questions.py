@@ -9,8 +9,8 @@ import pytest
 from mcp import Client
 
 from helpers import call, found, remember
+from pgengram.search.results import Hit, Hits, Match
 from pgengram.search.results.budget import fused, question_parts
-from pgengram.search.results.hits import Hit, Hits, Match
 
 QUESTIONS = ["What does Elin drink in the morning?", "Where is the spare key?"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from helpers import Served, call, found, owned_tables, remember
-from pgengram.text.lexical.sounds import asked_sounds, sounds_of_names
-from pgengram.text.lexical.words import foreign_stems, words
+from pgengram.text.sounds import asked_sounds, sounds_of_names
+from pgengram.text.words import foreign_stems, words
 
 # What is stored, and a question that shares no form of a word with it.
 FORMS = {

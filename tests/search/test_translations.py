@@ -11,8 +11,8 @@ import pytest
 from helpers import Database, Served, call, found
 from pgengram import Memory
 from pgengram.settings import Settings
-from pgengram.text.lexical import words
-from pgengram.text.lexical.words import FILE, in_english
+from pgengram.text import words
+from pgengram.text.words import FILE, in_english
 
 ROOT = Path(__file__).parents[2]
 STORED = ["The red car is parked beside the hospital.", "Tea tastes best without sugar."]

@@ -10,8 +10,8 @@ from mcp import Client
 
 from helpers import call, examples, remember
 from pgengram.search.results.evidence import is_about_listener
+from pgengram.text.language import persons
 from pgengram.text.languages import languages
-from pgengram.text.lexical.language import persons
 
 SAID = (
     ("Ann", "Hello Ben! I slept badly, and my train was late again."),

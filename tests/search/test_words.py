@@ -14,7 +14,7 @@ from mcp import Client
 from helpers import examples, found, hits, remember
 from pgengram.search.question import websearch, without
 from pgengram.text.derived import ASKS, CAPITAL, DIGIT, ENDS_ASKING, TIME, TURN, speaker_key_of, turn_features_of
-from pgengram.text.lexical.words import extra_terms, searched_text, words
+from pgengram.text.words import extra_terms, searched_text, words
 
 
 @pytest.mark.parametrize(

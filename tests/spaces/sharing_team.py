@@ -10,7 +10,7 @@ from typing import Any
 from helpers import Database
 from pgengram.mcp.tool_registry import ToolRegistry
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import SpaceManagers, Spaces
+from pgengram.service.spaces import SpaceManagers, Spaces
 from pgengram.settings import Settings
 from pgengram.store import membership, persons
 from pgengram.store.connection.database import Role

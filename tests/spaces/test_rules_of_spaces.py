@@ -11,7 +11,7 @@ from sharing_team import PersonWhoAnswers, Team
 
 from helpers import until
 from pgengram.errors import Conflict, NotAllowed
-from pgengram.service.spaces import access
+from pgengram.service import spaces
 from pgengram.store import membership
 from pgengram.store.connection.database import Role
 
@@ -251,7 +251,7 @@ async def test_a_person_who_leaves_may_ask_not_to_be_named(team: Team) -> None:
 async def test_an_erased_person_has_no_name_in_any_column_and_what_was_shared_stays(team: Team) -> None:
     await team.ben.remember("Ben's own secret recipe.")
     await team.ben.remember(OVEN, space="Kitchen", speaker="Ben")
-    await access.erase_person(team.home.store, team.people["ben"])
+    await spaces.erase_person(team.home.store, team.people["ben"])
 
     [hit] = (await team.cleo.call("search_memories", query="oven"))["results"]
     assert (hit["author"], "speaker" in hit) == ("former member", False)
@@ -279,7 +279,7 @@ async def test_the_last_admin_of_a_space_is_not_erased_and_nothing_else_of_their
         elsewhere.append("erased")
 
     with pytest.raises(Conflict, match="last admin"):
-        await access.erase_person(store, people["mara"], erase_elsewhere)
+        await spaces.erase_person(store, people["mara"], erase_elsewhere)
 
     assert elsewhere == [], "their other machines erase nothing either"
 
@@ -290,9 +290,9 @@ async def test_the_last_admin_of_a_space_is_not_erased_and_nothing_else_of_their
 async def test_a_deleted_space_is_gone_and_every_member_is_told_once(team: Team) -> None:
     await team.ben.remember(OVEN, space="Kitchen")
     with pytest.raises(NotAllowed):
-        await access.delete_space(team.home.store, team.kitchen, team.people["ben"])
+        await spaces.delete_space(team.home.store, team.kitchen, team.people["ben"])
 
-    await access.delete_space(team.home.store, team.kitchen, team.people["mara"])
+    await spaces.delete_space(team.home.store, team.kitchen, team.people["mara"])
 
     told = (await team.ben.call("recall_context", context="oven"))["note"]
     assert "The shared space 'Kitchen' was deleted" in told

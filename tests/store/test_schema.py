@@ -101,7 +101,7 @@ def test_the_schema_head_is_the_newest_migration(migrated: Database) -> None:
     followed = set(re.findall(r'^down_revision = "(\w+)"', text, re.MULTILINE))
 
     assert revisions - followed == {migrate.newest_version()}
-    assert migrate.current_version(migrated.url) == migrate.newest_version()
+    assert migrate.state(migrated.url).version == migrate.newest_version()
 
 
 def test_the_migrations_are_found_from_where_the_package_lies() -> None:
@@ -115,7 +115,7 @@ def test_the_migrations_are_found_from_where_the_package_lies() -> None:
 def test_an_empty_database_becomes_at_once_what_the_migrations_lead_to(migrated: Database, blank: Database) -> None:
     migrate.make_new(blank.url)
 
-    assert migrate.current_version(blank.url) == migrate.newest_version(), "run `python tests/store/write_schema.py`"
+    assert migrate.state(blank.url).version == migrate.newest_version(), "run `python tests/store/write_schema.py`"
     for what in CATALOG:
         assert catalog(blank, what) == catalog(migrated, what), (
             f"{what} differ; run `python tests/store/write_schema.py`"

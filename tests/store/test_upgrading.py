@@ -31,7 +31,7 @@ async def test_a_store_is_brought_up_to_date_with_all_its_rows(blank: Database, 
         assert migrate.migrate(blank.url) == RELEASED
         assert migrate.state(blank.url).ready
 
-    assert migrate.current_version(blank.url) == LATER
+    assert migrate.state(blank.url).version == LATER
     assert counts(blank) == before
     assert blank.as_login("SELECT id::text, mood_count FROM memories") == [(id_, 7)]
     with pytest.raises(NotReady, match=f"newer pgengram .schema {LATER}"):

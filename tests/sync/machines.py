@@ -24,8 +24,8 @@ from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
-from pgengram.store.assistant.conversations import Conversation
 from pgengram.store.connection.database import Transaction
+from pgengram.store.conversations import Conversation
 from pgengram.store.sync import state
 from pgengram.sync import devices, documents, exchange
 from pgengram.sync.exchange import Exchange

@@ -16,7 +16,7 @@ from helpers import Database, database_of
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.core import Core
-from pgengram.service.spaces.access import SpaceManagers
+from pgengram.service.spaces import SpaceManagers
 from pgengram.store import membership, persons
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import Transaction

@@ -16,9 +16,9 @@ from hypothesis import strategies as st
 from helpers import examples
 from pgengram.search.dates import Period, periods, times
 from pgengram.text.differences import differences
+from pgengram.text.language import language_of
 from pgengram.text.languages import FOLDER, LanguageData, entries, languages, phrases
-from pgengram.text.lexical.language import language_of
-from pgengram.text.lexical.vocabulary import announces_change, asks_for_all, asks_for_time, is_small_talk, lasting
+from pgengram.text.vocabulary import announces_change, asks_for_all, asks_for_time, is_small_talk, lasting
 
 WITH_TIMES = [code for code, one in languages().items() if one.times]
 MOMENTS = st.datetimes(datetime(1950, 1, 1), datetime(2099, 12, 1), timezones=st.just(UTC))
@@ -61,9 +61,9 @@ from pathlib import Path
 from pgengram.text import languages
 languages.FOLDER = Path(sys.argv[1])
 from pgengram.search.dates import periods
-from pgengram.text.lexical.language import clear_language
-from pgengram.text.lexical.words import foreign_stems
-from pgengram.text.lexical.vocabulary import announces_change, asks_for_time, is_small_talk
+from pgengram.text.language import clear_language
+from pgengram.text.words import foreign_stems
+from pgengram.text.vocabulary import announces_change, asks_for_time, is_small_talk
 from pgengram.text.differences import differences
 said, now = "zu zi zam kettlebells", datetime(2026, 5, 13, tzinfo=UTC)
 print(clear_language(said), foreign_stems(said), *periods("3 zar 2024", now), *periods("zlast zweek", now), *periods("zyesterday", now))

@@ -23,7 +23,7 @@ from pgengram.service import tools
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import filter_fields
 from pgengram.service.toolsets.working import NewWorking, Working
-from pgengram.text.secrets.redaction import redacted, secrets_in, without_secrets
+from pgengram.text.secrets import redacted, secrets_in, without_secrets
 
 DICE = Random(42)
 LETTERS = string.ascii_letters + string.digits

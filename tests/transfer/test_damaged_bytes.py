@@ -21,7 +21,7 @@ from helpers import Database
 from machine import answered, pgengram
 from pgengram.errors import InvalidInput
 from pgengram.local.events import read_transcript
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import Opened

@@ -14,7 +14,7 @@ from test_histories import brought_in, lines, reasons, turns
 from helpers import Database
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 
 MAY = 1714557600_000  # 2024-05-01 10:00 UTC, in milliseconds
 

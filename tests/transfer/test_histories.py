@@ -19,7 +19,7 @@ from machine import answered
 from pgengram.errors import InvalidInput
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
-from pgengram.store.assistant.conversations import Conversation, Turn
+from pgengram.store.conversations import Conversation, Turn
 from pgengram.transfer.importers import FORMATS, SYSTEMS, recognised
 from pgengram.transfer.importing import import_from
 from pgengram.transfer.input.sources import Source

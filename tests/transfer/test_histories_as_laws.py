@@ -23,7 +23,7 @@ from helpers import Database, examples
 from pgengram.local import events
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 from pgengram.transfer.importing import import_from
 
 ASKED = ("yes", "go on", "no, use oak", "why?")

@@ -12,7 +12,7 @@ from transcript_lines import DAY, at, chain, codex, codex_meta, gemini, imported
 from helpers import Database
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 
 REPEATED = "it repeats what was said"
 COMMAND = "it is a command of the client"

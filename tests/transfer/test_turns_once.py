@@ -14,7 +14,7 @@ from helpers import Database
 from pgengram.local.events import read_transcript
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 
 PARENT, FORK = "1111" * 8, "2222" * 8
 EDITED = "it was edited or generated again later"

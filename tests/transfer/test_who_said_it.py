@@ -14,7 +14,7 @@ from helpers import Database, examples
 from pgengram.local.events import read_transcript
 from pgengram.service.conversations import Conversations
 from pgengram.service.manager import MemoryManager
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 from pgengram.transfer.wrappers import COMMAND, INSIDE, PERSON, said_by_person
 
 BY_CLIENT = "the client added it to what was said"

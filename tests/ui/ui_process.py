@@ -24,8 +24,8 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
 from pgengram.service.toolsets.graph import Graph
 from pgengram.settings import Settings
-from pgengram.store.assistant import conversations
-from pgengram.store.assistant.conversations import Conversation, Turn
+from pgengram.store import conversations
+from pgengram.store.conversations import Conversation, Turn
 
 HOSTILE = "<script>alert('x')</script> \"quoted\" & <b>bold</b> 'single' {{ 7 * 7 }} </script>"
 TALK = Conversation("claude-code", "c-1", "harbour")

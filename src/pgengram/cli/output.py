@@ -15,43 +15,18 @@ from rich.tree import Tree
 from pgengram.cli.runtime import print_note, say, screen
 from pgengram.errors import NotFound
 from pgengram.ids import SHORT_DIGITS, short
-from pgengram.text.fit import NEAREST, fit_of
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import ago, exact
+from pgengram.text.shown import NEAREST, ago, exact, fit_of
 
 # Of a memory: what `show` prints apart from its other fields, and what says nothing to a person.
-APART: Final = frozenset(
-    {
-        "id",
-        "type",
-        "kind",
-        "content",
-        "tags",
-        "history",
-        "history_in_all",
-        "relations",
-        "relations_in_all",
-        "clusters",
-        "embedded",
-        "created_at",
-    }
-)
-UNSAID: Final = frozenset(
-    {
-        "confidence",
-        "trust",
-        "capture_mode",
-        "session_id",
-        "session_sequence",
-        "version",
-        "valid_from",
-        "half_life_days",
-        "relevance",
-        "last_confirmed_at",
-        "access_count",
-        "last_accessed_at",
-    }
-)
+APART: Final = frozenset({
+    "id", "type", "kind", "content", "tags", "history", "history_in_all", "relations", "relations_in_all", "clusters",
+    "embedded", "created_at",
+})  # fmt: skip
+UNSAID: Final = frozenset({
+    "confidence", "trust", "capture_mode", "session_id", "session_sequence", "version", "valid_from", "half_life_days",
+    "relevance", "last_confirmed_at", "access_count", "last_accessed_at",
+})  # fmt: skip
 OWN_DETAIL: Final = frozenset({"confidence"})  # said of the whole memory
 SCORE: Final = {"score": lambda hit: hit.get("score")}
 PARTS: Final = {
@@ -131,8 +106,7 @@ def print_found(
 
 
 def print_search(found: Mapping[str, Any], *, why: bool, everything: bool) -> None:
-    """Print the hits of a search, best first, without those that hardly fit unless all are wanted; and turns that
-    match.
+    """Print the hits of a search, best first, and turns that match; those that hardly fit only if all are wanted.
 
     Where nothing fits, the nearest few are shown as such; where it isn't sure that one answers, that is said.
     """

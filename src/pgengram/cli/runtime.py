@@ -23,7 +23,7 @@ from pgengram.settings import Settings
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
-    from pgengram.service.spaces.access import Spaces
+    from pgengram.service.spaces import Spaces
     from pgengram.store.store import Store
 
 Parameters = ParamSpec("Parameters")
@@ -276,7 +276,7 @@ async def opened_spaces() -> AsyncIterator[Spaces]:
 
 
 async def _spaces_of(home: MemoryManager) -> Spaces:
-    from pgengram.service.spaces.access import own_spaces
+    from pgengram.service.spaces import own_spaces
 
     with sign_of_life():
         await home.ready(embeds=False)

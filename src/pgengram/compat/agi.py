@@ -22,9 +22,8 @@ from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.identity import Identity
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.service.toolsets.working import WORKING_FIELDS, Consolidation, NewWorking, Working
-from pgengram.store import edges
-from pgengram.store.assistant import working
-from pgengram.store.assistant.identity import ASPECTS
+from pgengram.store import edges, working
+from pgengram.store.identity import ASPECTS
 from pgengram.store.maintenance import findings
 from pgengram.store.memory import memories
 from pgengram.views import view_of

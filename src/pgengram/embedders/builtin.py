@@ -12,9 +12,9 @@ from pgengram.embedders import Embedder, Passage, Scheme, unit
 from pgengram.embedders.onnx import OnnxEmbedder
 from pgengram.errors import EmbeddingFailed, InvalidInput
 from pgengram.runtime.context import beside_the_loop
-from pgengram.text.lexical.language import Language, language_of
-from pgengram.text.lexical.words import MAX_TRANSLATED, in_english
-from pgengram.text.lexical.words import SHA256 as LEXICONS
+from pgengram.text.language import Language, language_of
+from pgengram.text.words import MAX_TRANSLATED, in_english
+from pgengram.text.words import SHA256 as LEXICONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -48,8 +48,7 @@ _ahead: Final[list[BuiltinEmbedder]] = []
 
 
 class BuiltinEmbedder:
-    """Embeds English with all-MiniLM-L6-v2 and other languages with multilingual-e5-small, mapped into the space of the
-    first.
+    """Embeds English with all-MiniLM-L6-v2, and others with multilingual-e5-small, mapped into the space of the first.
 
     The second encoder is read and loaded at the first text that needs it. Text of which both are told to have a part,
     or whose language is not clear, has the mean of both vectors; a long one the parts of the second encoder, which

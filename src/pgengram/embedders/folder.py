@@ -68,22 +68,11 @@ def _tensors(file: Path) -> dict[str, Any]:
 
 
 MODEL_FILES = (
-    "model.onnx",
-    "onnx/model.onnx",
-    "model_quantized.onnx",
-    "onnx/model_quantized.onnx",
-    "onnx/model_int8.onnx",
-    "onnx/model_qint8*.onnx",
-    "onnx/model_uint8.onnx",
-    "onnx/model_quint8*.onnx",
-    "onnx/model_fp16.onnx",
+    "model.onnx", "onnx/model.onnx", "model_quantized.onnx", "onnx/model_quantized.onnx", "onnx/model_int8.onnx",
+    "onnx/model_qint8*.onnx", "onnx/model_uint8.onnx", "onnx/model_quint8*.onnx", "onnx/model_fp16.onnx",
     "onnx/model_O*.onnx",
-)
-POOLINGS = {
-    "pooling_mode_mean_tokens": "mean",
-    "pooling_mode_cls_token": "cls",
-    "pooling_mode_lasttoken": "last",
-}
+)  # fmt: skip
+POOLINGS = {"pooling_mode_mean_tokens": "mean", "pooling_mode_cls_token": "cls", "pooling_mode_lasttoken": "last"}
 MODULES = {"Transformer", "Pooling", "Dense", "Normalize"}
 MANIFEST = (
     "pgengram.json"  # what `pgengram model use` notes beside a model: where it is from, and what its files leave out

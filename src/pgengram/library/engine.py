@@ -13,7 +13,7 @@ from pgengram.errors import InvalidInput, Misused, TimedOut
 from pgengram.service.calls.arguments import Arguments
 from pgengram.service.core import Core
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import Namespaces, own_spaces
+from pgengram.service.spaces import Namespaces, own_spaces
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance

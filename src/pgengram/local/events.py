@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final, Literal
 
 from pgengram.errors import InvalidInput
-from pgengram.store.assistant.conversations import Conversation, Turn
+from pgengram.store.conversations import Conversation, Turn
 from pgengram.transfer.wrappers import said_by_person
 
 if TYPE_CHECKING:

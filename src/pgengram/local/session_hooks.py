@@ -18,10 +18,10 @@ from pgengram.service.answers import contexts, names_asked, said
 from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
-from pgengram.service.spaces.access import space_of_project
-from pgengram.store.assistant import conversations
-from pgengram.store.assistant.conversations import Conversation, turn_reference
+from pgengram.service.spaces import space_of_project
+from pgengram.store import conversations
 from pgengram.store.connection.database import Role
+from pgengram.store.conversations import Conversation, turn_reference
 from pgengram.text.markdown import fenced, one_line
 
 if TYPE_CHECKING:

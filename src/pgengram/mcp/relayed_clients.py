@@ -55,7 +55,7 @@ class ClientSession:
         self.manager: Manager = self.memories
         self.spaces = None
         if settings.spaces:  # few name any
-            from pgengram.service.spaces.access import spaces_of
+            from pgengram.service.spaces import spaces_of
 
             self.spaces = spaces_of(self.memories)
         self.instructions = INSTRUCTIONS

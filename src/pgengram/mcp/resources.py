@@ -48,16 +48,14 @@ from pgengram.inputs import Question, Request, validated
 from pgengram.mcp.binding import CARD
 from pgengram.runtime.context import here
 from pgengram.runtime.logs import trace
-from pgengram.search.results import budget
-from pgengram.search.results.hits import Cursor
-from pgengram.service.answers import contexts, names_asked
-from pgengram.service.answers.room import MOST, bounded
+from pgengram.search.results import Cursor, budget
+from pgengram.service.answers import MOST, bounded, contexts, names_asked
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import names
 from pgengram.text.tags import normalised_tag
 
 if TYPE_CHECKING:
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.manager import MemoryManager
 
 log = logging.getLogger(__name__)

@@ -51,17 +51,7 @@ from pgengram.mcp.stdio.lines import (
     recovered_id,
     refusal,
 )
-from pgengram.mcp.tool_registry import (
-    FORM,
-    FRESH_MS,
-    NAME,
-    QUESTION,
-    TITLE,
-    Progress,
-    ToolRegistry,
-    Unanswered,
-    agreed,
-)
+from pgengram.mcp.tool_registry import FORM, FRESH_MS, NAME, QUESTION, TITLE, Progress, ToolRegistry, Unanswered, agreed
 from pgengram.runtime.context import Asker
 
 

@@ -23,7 +23,7 @@ from pgengram.runtime.logs import log_to_stderr, trace
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
-    from pgengram.service.spaces.access import Spaces
+    from pgengram.service.spaces import Spaces
     from pgengram.settings import Settings
 
 log = logging.getLogger(__name__)

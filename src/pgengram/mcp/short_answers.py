@@ -13,22 +13,13 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from pgengram.ids import short
-from pgengram.text.lexical.words import beginning
+from pgengram.text.words import beginning
 from pgengram.views import Done, Found, Recalled, Shown, Stored, StoredMany, Updated, cut, stated_text
 
-IDS: Final = frozenset(
-    {
-        "id",
-        "memory_id",
-        "superseded_by",
-        "replaced",
-        "replaced_by",
-        "replaced_by_ids",
-        "replacement_ids",
-        "older",
-        "newer",
-    }
-)
+IDS: Final = frozenset({
+    "id", "memory_id", "superseded_by", "replaced", "replaced_by", "replaced_by_ids", "replacement_ids", "older",
+    "newer",
+})  # fmt: skip
 UNLIKELY_CHARS: Final = 150  # of a hit that hardly fits; enough to tell whether to read it whole
 # Kinds that say how to take a memory; the others say no more than the text does.
 KINDS_TO_SHOW: Final = frozenset({"preference", "decision", "goal"})

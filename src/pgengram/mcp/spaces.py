@@ -14,9 +14,9 @@ from pydantic import BaseModel
 
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.mcp.binding import ToolBinding
-from pgengram.service.spaces import merged
-from pgengram.service.spaces.access import PERSONAL
-from pgengram.service.spaces.sharing import Sharing
+from pgengram.service import merged
+from pgengram.service.sharing import Sharing
+from pgengram.service.spaces import PERSONAL
 from pgengram.service.tools import tools_of
 from pgengram.service.toolsets import offered
 from pgengram.settings import TOOLSETS_BY_NAME_ONLY
@@ -25,7 +25,7 @@ from pgengram.store import membership
 if TYPE_CHECKING:
     from pgengram.service.calls.arguments import Call
     from pgengram.service.manager import MemoryManager
-    from pgengram.service.spaces.access import Spaces
+    from pgengram.service.spaces import Spaces
     from pgengram.service.tools import Tool
 
 ARGUMENT: Final = "space"

@@ -22,13 +22,13 @@ from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.short_answers import in_brief, in_full
 from pgengram.runtime.context import ACTOR, ASKER, BRIEFLY, PROGRESS, ROOM, Asker, client_named
 from pgengram.runtime.logs import measure, trace
-from pgengram.service.answers.room import MOST, bounded, bounded_as_it_is
+from pgengram.service.answers import MOST, bounded, bounded_as_it_is
 from pgengram.service.tools import Tool
 from pgengram.views import Found, Read
 
 if TYPE_CHECKING:
     from pgengram.mcp.spaces import SpaceCalls
-    from pgengram.service.spaces.access import Spaces
+    from pgengram.service.spaces import Spaces
 
 log = logging.getLogger(__name__)
 
@@ -165,14 +165,7 @@ class ToolRegistry:
         return ToolBinding(tool, self._in_spaces.arguments_of(tool) if self._in_spaces else None)
 
     async def call(
-        self,
-        name: str,
-        given: Mapping[str, Any],
-        *,
-        id_: object,
-        caller: str,
-        asker: Asker | None,
-        report: Progress,
+        self, name: str, given: Mapping[str, Any], *, id_: object, caller: str, asker: Asker | None, report: Progress
     ) -> Answer:
         """Return what a tool answers, a failure too, as the result of `tools/call`; in a task of its own.
 

@@ -13,14 +13,6 @@ from pgengram.postgres.supervisor import (
 )
 
 __all__ = [
-    "Binaries",
-    "EmbeddedPostgres",
-    "Status",
-    "exchange_data",
-    "find_binaries",
-    "has_data",
-    "server_status",
-    "start_embedded",
-    "take_data_back",
-    "throw_away",
-]
+    "Binaries", "EmbeddedPostgres", "Status", "exchange_data", "find_binaries", "has_data", "server_status",
+    "start_embedded", "take_data_back", "throw_away",
+]  # fmt: skip

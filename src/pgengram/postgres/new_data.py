@@ -98,8 +98,7 @@ def _do(home: Path, command: list[str], *, cwd: Path, keep: Sequence[int], uid: 
 
 
 def renamed(control: bytes) -> bytes:
-    """Return a file pg_control with a system identifier of its own, by which PostgreSQL tells one store's data from
-    another's.
+    """Return a file pg_control with a system identifier of its own, by which PostgreSQL tells stores' data apart.
 
     The identifier is its first eight bytes. A CRC-32C of all that stands before it ends what is used of the file.
     """

@@ -410,8 +410,7 @@ def _ensure_database(home: Path) -> None:
 
 
 def _make_database(connection: psycopg.Connection) -> None:
-    """Turn one of the three databases that initdb makes into ours, and drop another: each takes 7 MB, and copying one
-    takes time.
+    """Turn one of initdb's three databases into ours, and drop another: each takes 7 MB, and copying one takes time.
 
     What remains is the template for new ones, which PostgreSQL's own programs use for maintenance, too.
     """

@@ -58,8 +58,7 @@ def home_of(data_dir: Path) -> Path:
 
 
 def settled_home(data_dir: Path) -> Path:
-    """Return the same; where PostgreSQL cannot read the path, first make a folder elsewhere that only this user may
-    enter.
+    """Return the same; where PostgreSQL cannot read the path, first make a folder elsewhere for this user alone.
 
     Raises:
         NotReady: there is no place for that.
@@ -99,8 +98,7 @@ def require_own_disk(data_dir: Path) -> None:
     kind = _network_drive(data_dir)
     if kind:
         raise NotReady(
-            ON_NETWORK.format(folder=data_dir, kind=kind),
-            "Set PGENGRAM_DATA_DIR to a folder on a local disk.",
+            ON_NETWORK.format(folder=data_dir, kind=kind), "Set PGENGRAM_DATA_DIR to a folder on a local disk."
         )
 
 

@@ -108,8 +108,7 @@ LONG: Final = 2_000  # characters, which take some milliseconds; a thread costs 
 
 
 async def beside_the_loop(characters: int, work: Callable[[], Result]) -> Result:
-    """Return what `work` returns: in a thread where there is much text, so that the event loop goes on answering
-    others.
+    """Return what `work` returns: in a thread where there is much text, so that the event loop goes on meanwhile.
 
     Args:
         characters: of the text that is worked on.

@@ -42,8 +42,7 @@ class OneLine(logging.Formatter):
 
 
 def log_to_stderr(entry: str) -> None:
-    """Log to stderr, where clients keep it; the SDK and the driver only warn, as at finer levels they quote what is
-    sent.
+    """Log to stderr, which clients keep; the SDK and the driver only warn, as finer levels quote what is sent.
 
     Args:
         told: from which level on our own loggers speak, such as INFO; with `,json` behind it in JSON.

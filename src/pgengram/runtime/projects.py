@@ -184,8 +184,7 @@ def _remote_addresses(config: Path) -> list[str]:
 
 
 def _address_parts(address: str, folder: Path) -> tuple[str, ...]:
-    """Return host and path of an address: a URL, host:path, or a path of any system, perhaps from the repository's
-    folder.
+    """Return host and path of an address: a URL, host:path, or any system's path, perhaps from the repository's folder.
 
     How it is reached, by whom and on which port doesn't count.
     """

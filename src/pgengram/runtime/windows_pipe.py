@@ -38,8 +38,7 @@ def security(sid: str) -> str:
 
 
 def exchange_line(path: str, line: bytes, deadline: float) -> bytes | None:
-    """Send a line to the server whose pipe a file names, and return the line that it answers; None where nobody
-    listens.
+    """Send a line to the server whose pipe a file names, and return its answer; None where nobody listens.
 
     Raises:
         OSError: it has not answered until `deadline` (monotonic seconds), or is gone.

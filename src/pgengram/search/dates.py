@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from pgengram.fields import FIRST_MOMENT, LAST_MOMENT
 from pgengram.text.languages import entries, languages
-from pgengram.text.lexical.time_words import Token, readings
+from pgengram.text.time_words import Token, readings
 
 WEEKDAYS: Final = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
 UNITS: Final = {"day": 1, "week": 7, "month": 30, "quarter": 91, "year": 365}
@@ -79,9 +79,7 @@ def _written_in_month(first: datetime, last: datetime) -> str:
 
 @dataclass(frozen=True, slots=True)
 class TimeRead:
-    """A period, where in the text it stands, whether it is told from now alone, as "last week" is, and whether as a
-    day of the week.
-    """
+    """A period, where the text has it, whether it is told from now alone ("last week"), and whether as a weekday."""
 
     period: Period
     start: int

@@ -104,8 +104,7 @@ def _tags_wanted(filters: Question) -> dict[str, list[str]]:
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, and their
-    parameters.
+    """Which memories a question ranges over: conditions on `memories m` and `memory_activation a`, with parameters.
 
     narrowed: the caller set conditions, or asks for memories that are not active; activation: the join that makes `a`
     known, nothing where no condition asks for it; hidden: the conditions on the memories that are left out because they

@@ -11,7 +11,7 @@ from pgengram.inputs import Question, Sort
 from pgengram.search.candidates import by_meaning, set_for_index, sized, with_vector_search
 from pgengram.search.dates import KEPT
 from pgengram.search.filters import OCCURRED, WITH_ACTIVATION, Scope, scope_of
-from pgengram.search.results.hits import HIT_COLUMNS, Cursor, Hit, Hits, hits_of
+from pgengram.search.results import HIT_COLUMNS, Cursor, Hit, Hits, hits_of
 from pgengram.search.vector_index import VectorIndex
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.schema import HIDDEN_IDS, VISIBLE

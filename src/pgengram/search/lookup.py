@@ -17,7 +17,7 @@ from pgengram.search.question import Vocabularies, meaning
 from pgengram.search.vector_index import MEMORIES_TO_TELL
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.words import beginning, foreign_stems, term_hash, words
+from pgengram.text.words import beginning, foreign_stems, term_hash, words
 
 COMMON_SHARE: Final = 0.2  # of the memories that have a name: then most are about its bearer, and it tells nothing
 MAX_TYPED: Final = 8  # words of a question in which a word that no memory has may be a beginning or a slip

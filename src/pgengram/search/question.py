@@ -17,11 +17,11 @@ from pgengram.search.dates import Period, TimeRead, by_clock, periods_meant, tim
 from pgengram.search.filters import Parsed, scope_of
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema import VISIBLE
+from pgengram.text.language import clear_language, function_words, light_words
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import clear_language, function_words, light_words
-from pgengram.text.lexical.sounds import asked_sounds
-from pgengram.text.lexical.vocabulary import asks_for_time, is_empty
-from pgengram.text.lexical.words import FIRST_LETTERS, extra_terms, foreign_stems, in_english, words
+from pgengram.text.sounds import asked_sounds
+from pgengram.text.vocabulary import asks_for_time, is_empty
+from pgengram.text.words import FIRST_LETTERS, POSSESSIVE, extra_terms, foreign_stems, in_english, words
 
 MAX_WORDS: Final = 64
 A_DAY: Final = timedelta(days=1)
@@ -89,8 +89,7 @@ def _ids_in(query: str) -> list[str]:
 
 
 def _content_words(query: str, language: str | None) -> list[str]:
-    """Return the words of a question without those of its language that nearly every text has: they would count as
-    rare.
+    """Return a question's words without those that nearly every text of its language has: they'd count as rare.
 
     The stemmer leaves out those of English.
     """
@@ -143,12 +142,9 @@ def meaning(parsed: Parsed, names: set[str]) -> str:
     return without(parsed.text, names.intersection(parsed.words)) or parsed.text
 
 
-_POSSESSIVE: Final = re.compile(r"['’]s$")
-
-
 def _as_speaker(word: str) -> str:
     """Return a word as speakers' names are stored: PostgreSQL's own lower() would depend on its locale."""
-    return _POSSESSIVE.sub("", word.lower())
+    return POSSESSIVE.sub("", word.lower())
 
 
 _UNWANTED: Final = re.compile(r'(?:^|(?<=\s))-(?:"([^"]*)"|(\S+))')
@@ -159,8 +155,7 @@ _AT_THE_END: Final = ".,;:!?"
 
 
 def websearch(query: str) -> tuple[str, list[str], list[str], list[str]]:
-    """Return the words to look for, the "phrases" that must be there, and the words and phrases after a minus that must
-    not.
+    """Return the words to look for, the "phrases" that must be there, and what stands after a minus and must not.
 
     Any text is fine: a quote that is not closed, or a lone minus, is read as nothing. What stemming would cut to pieces
     (-std::vector, -烏龍茶) is unwanted as a whole, like a phrase.

@@ -27,8 +27,8 @@ from pgengram.search.candidates import (
 from pgengram.search.dates import date_pattern
 from pgengram.search.features import Candidates, Terms, best_words, features, weights
 from pgengram.search.filters import WITH_ACTIVATION, Asked, AskedWord, scope_of
+from pgengram.search.results import FITS_STILL, HIT_COLUMNS, Hit, Hits, How, Match, hits_of
 from pgengram.search.results.evidence import JUDGED, TURNS_READ, Field, add_probabilities, lead, way_of
-from pgengram.search.results.hits import FITS_STILL, HIT_COLUMNS, Hit, Hits, How, Match, hits_of
 from pgengram.search.vector_index import UNRELATED, Embedded, VectorIndex
 from pgengram.search.what_holds import note_differing
 from pgengram.store.connection.database import Transaction
@@ -311,9 +311,7 @@ def joined_lists(question: Question, lists: Sequence[Hits], offset: int) -> Hits
 
 
 def _together(rankings: Sequence[Ranking]) -> tuple[Asked, list[Hit], Field]:
-    """Return several rankings as one: the question as all of them know it, their hits by how well they fit, and what
-    these stand among.
-    """
+    """Return several rankings as one: the question as all of them know it, their hits, and what these stand among."""
     import numpy as np
 
     fitting = [one for one in rankings if one.found] or [rankings[0]]

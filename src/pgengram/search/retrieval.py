@@ -19,8 +19,8 @@ from pgengram.search.listing import list_page
 from pgengram.search.lookup import Frequencies, understand
 from pgengram.search.question import parse
 from pgengram.search.ranking import Ranking, joined_lists, judged, ranking_of
+from pgengram.search.results import Cursor, Hits
 from pgengram.search.results.budget import REACH, fused, question_parts
-from pgengram.search.results.hits import Cursor, Hits
 from pgengram.search.vector_index import Embedded
 from pgengram.store.connection.replica import Begin
 

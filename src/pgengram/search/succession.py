@@ -20,9 +20,9 @@ from pgengram.search.vector_index import UNRELATED, centred
 from pgengram.store.connection.database import Row
 from pgengram.text.derived import TURN
 from pgengram.text.differences import other_numbers, tokens, without_dates
-from pgengram.text.lexical.language import language_of, persons
-from pgengram.text.lexical.vocabulary import announces_change, time_words
-from pgengram.text.lexical.words import FIRST_LETTERS, beginning
+from pgengram.text.language import language_of, persons
+from pgengram.text.vocabulary import announces_change, time_words
+from pgengram.text.words import FIRST_LETTERS, beginning
 
 OTHERS: Final = 2  # the nearest ones beside the two that are compared
 ALONE: Final = 0.3  # cosine of memories about one person or project, where there are no others to compare

@@ -96,8 +96,7 @@ def centred(cosine: float, mean_cosine: float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Embedded:
-    """The vectors of some texts and the model that made them; without an embedder there is none, and no text has a
-    vector.
+    """The vectors of some texts, and the model that made them; without an embedder there are neither.
 
     vectors: of passages, a `Passage` each; of a question its one vector, shape (dims,). question: the text of that
         question, where a vector was to be made of one; failed: the embedder could make none, so words alone are

@@ -4,7 +4,6 @@ them disagree, as somebody linked them so, or as they say nearly the same and di
 
 from __future__ import annotations
 
-import re
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, pairwise, permutations
@@ -12,7 +11,7 @@ from typing import Final
 from uuid import UUID
 
 from pgengram.search.filters import Asked
-from pgengram.search.results.hits import FITS_STILL, Hit
+from pgengram.search.results import FITS_STILL, Hit
 from pgengram.search.succession import (
     BEFORE,
     NAMED,
@@ -27,7 +26,7 @@ from pgengram.search.vector_index import VectorIndex, centred
 from pgengram.store.connection.database import Transaction
 from pgengram.store.schema import VISIBLE
 from pgengram.text.differences import ALIKE, differences, new_names, other_subjects, overlap
-from pgengram.text.lexical.words import words
+from pgengram.text.words import POSSESSIVE, words
 
 TOGETHER: Final = 20  # places that are put in order together; pairs grow with the square
 
@@ -41,8 +40,6 @@ WITH asked AS MATERIALIZED (
 SELECT one.memory_id AS one, other.memory_id AS other, 1 - (one.embedding <=> other.embedding) AS cosine
 FROM asked AS one JOIN asked AS other USING (part_of) WHERE one.memory_id <> other.memory_id
 """
-
-_POSSESSIVE: Final = re.compile(r"['’]s$")
 Cosines = dict[UUID, dict[UUID, float]]
 Meant = Callable[[Hit, Hit], bool]
 
@@ -159,11 +156,11 @@ def asks_for_older(asked: Asked) -> Callable[[Hit, Hit], bool]:
     """
     said = words(asked.parsed.text)
     nouns = {word.text for word in asked.words if not word.is_name}
-    names = {_POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
+    names = {POSSESSIVE.sub("", word) for word in said[1:] if word[0].isupper() and word not in nouns} - {"I"}
     numbered = set(_numbers_with_words(asked.parsed.text))
 
     def is_of_another(newer: str, older: str) -> bool:
-        its, held = ({_POSSESSIVE.sub("", word) for word in words(text)} for text in (newer, older))
+        its, held = ({POSSESSIVE.sub("", word) for word in words(text)} for text in (newer, older))
         if names & held - its and new_names(newer, older):
             return True
         of_newer = dict(_numbers_with_words(newer))

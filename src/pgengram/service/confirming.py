@@ -97,11 +97,7 @@ async def when_confirmed(
 
 
 async def agreed_by_person(
-    store: Store,
-    action: str,
-    *,
-    plan: Callable[[Transaction], Awaitable[Plan]],
-    elsewhere: str,
+    store: Store, action: str, *, plan: Callable[[Transaction], Awaitable[Plan]], elsewhere: str
 ) -> Plan:
     """Return a plan that a person has agreed to: who asked may not say yes for them, by no token.
 

@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram import fields as f
 from pgengram.errors import Conflict
 from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
-from pgengram.store.assistant import conversations as store
-from pgengram.store.assistant import turn_arrivals
-from pgengram.store.assistant.conversations import Conversation, Keeping, Turn
-from pgengram.text.secrets.redaction import redacted
+from pgengram.store import conversations as store
+from pgengram.store import turn_arrivals
+from pgengram.store.conversations import Conversation, Keeping, Turn
+from pgengram.text.secrets import redacted
 
 if TYPE_CHECKING:
     from pgengram.service.core import Core

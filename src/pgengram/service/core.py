@@ -20,14 +20,13 @@ from pgengram.ids import uuid7
 from pgengram.inputs import NewMemory, Question, as_invalid_input, validated
 from pgengram.runtime.context import FORMER_MEMBER, beside_the_loop
 from pgengram.runtime.projects import Project
-from pgengram.search.results.hits import Cursor, Hit, Hits
+from pgengram.search.results import Cursor, Hit, Hits
 from pgengram.search.retrieval import Retrieval
 from pgengram.search.succession import may_replace
 from pgengram.search.vector_index import Embedded, VectorIndex
 from pgengram.service.active_model import Models
 from pgengram.service.projects import Projects
 from pgengram.settings import Settings
-from pgengram.store.assistant.working import WorkingMemoryExpirer
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.index_state import IndexState, describe_index
 from pgengram.store.maintenance.indexes import METHODS, rebuild_index
@@ -38,6 +37,7 @@ from pgengram.store.reading import history
 from pgengram.store.reading.names import COLUMNS, NameBook, SynonymBook
 from pgengram.store.recovery.backup_schedule import BackupScheduler
 from pgengram.store.store import Report, SharedStore, SpaceStore, Store
+from pgengram.store.working import WorkingMemoryExpirer
 from pgengram.text.tags import mapped_tags
 
 PAUSE_S: Final = 1_800.0  # a longer silence begins a new session
@@ -247,8 +247,7 @@ class Core:
     async def store_drafts(
         self, drafts: list[memories.Draft], *, whole: bool = False, then: Then | None = None
     ) -> list[upsert.WriteResult]:
-        """Embed what has no vector yet, and store everything in one transaction; with `whole` read back what there is
-        now.
+        """Embed what has no vector yet, and store all in one transaction; with `whole` read back what there is now.
 
         What is to be done `then` is done in the same transaction: it fails or holds with the rest.
         """
@@ -265,8 +264,7 @@ class Core:
         return written
 
     async def embed_drafts(self, drafts: Sequence[memories.Draft]) -> Embedded:
-        """Embed what has no vector yet, and return the vectors with the model that all of them are of.
-
+        """Embed what has no vector yet, and store all in one transaction; with `whole` read back what there is now.
         Raises:
             ModelSwitched: the vector that a caller gave is of another model.
         """

@@ -27,8 +27,8 @@ from pgengram.store.memory import changes, deletion, memories, plans
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.plans import ChangePlan, Step
 from pgengram.store.memory.upsert import WriteResult
-from pgengram.text.lexical.vocabulary import is_small_talk
 from pgengram.text.tags import means_anything
+from pgengram.text.vocabulary import is_small_talk
 from pgengram.views import Forgotten, Found, Read, Recalled, Stored, StoredMany, Updated, memory_view
 
 # The tools of PGENGRAM_TOOLSETS=essential with the arguments that are listed; the others are not even named.

@@ -17,7 +17,7 @@ from pydantic import BaseModel, TypeAdapter, ValidationError
 from pgengram.errors import SecretRejected
 from pgengram.inputs import as_invalid_input, validated
 from pgengram.runtime.context import Method, retrying
-from pgengram.text.secrets.redaction import without_secrets
+from pgengram.text.secrets import without_secrets
 
 Model = TypeVar("Model", bound=BaseModel)
 VECTORS = {"embedding"}  # thousands of numbers, which hold no text

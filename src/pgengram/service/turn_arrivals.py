@@ -13,11 +13,11 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
-from pgengram.store.assistant import turn_arrivals as store
-from pgengram.store.assistant.conversations import Conversation, Turn, source_key
-from pgengram.store.assistant.turn_arrivals import Fact, Known, Name, Said, conversation_name, text_digest
+from pgengram.store import turn_arrivals as store
 from pgengram.store.connection.database import Transaction
-from pgengram.text.secrets.redaction import redacted
+from pgengram.store.conversations import Conversation, Turn, source_key
+from pgengram.store.turn_arrivals import Fact, Known, Name, Said, conversation_name, text_digest
+from pgengram.text.secrets import redacted
 
 MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
 SCREENED: Final = 4  # times as much is searched for secrets, so that none is cut in two
@@ -26,9 +26,7 @@ LAST: Final = datetime.max.replace(tzinfo=UTC)  # a conversation that has only c
 
 @dataclass(slots=True)
 class Brought:
-    """What bringing in turns came to: the places of those that are new, and of those among them that were shortened;
-    how many had secrets.
-    """
+    """What bringing in turns came to: the places of the new ones and of those shortened; and how many had secrets."""
 
     added: list[int] = field(default_factory=list)
     shortened: list[int] = field(default_factory=list)
@@ -451,9 +449,7 @@ def clean(text: str) -> str:
 
 
 def fitted(turn: Turn) -> tuple[Turn, bool]:
-    """Return a turn without secrets, no longer than one may be, with nothing that PostgreSQL refuses; and whether there
-    were secrets.
-    """
+    """Return a turn without secrets, not too long, with nothing PostgreSQL refuses; and whether it had secrets."""
     most = MAX_CHARS[turn.role]
     text, names = redacted(clean(turn.text[: most * SCREENED]))
     left = len(turn.text) - most

@@ -1,6 +1,4 @@
-"""Starting the embedded server, making a new store and loading the model, while the program that needs them is still
-being imported.
-"""
+"""Starting the embedded server, making a new store and loading the model, while the program is still being imported."""
 
 from __future__ import annotations
 

@@ -221,8 +221,7 @@ class Walk:
 
 
 async def explore(tx: Transaction, starts: Sequence[UUID], walk: Walk) -> tuple[dict[UUID, Path], bool]:
-    """Return the shortest path to each active memory within reach, nearest and then strongest first, and whether some
-    were cut.
+    """Return the shortest path to each active memory in reach, nearest and strongest first, and whether some were cut.
 
     Of several shortest paths the strongest counts. A longer but stronger path may lead on where the shortest is too
     weak, so a memory is walked on from whenever it is reached more strongly; as no product of strengths grows with

@@ -20,8 +20,8 @@ from pgengram.store import ahead
 from pgengram.store.connection.begin import PROBES, UPKEEP, Member
 from pgengram.store.connection.database import NOBODYS, Database, Row, Transaction
 from pgengram.store.connection.pool import PoolLimits
-from pgengram.store.connection.reachability import SOON, unreachable
 from pgengram.store.connection.replica import Begin, Replica
+from pgengram.store.connection.translation import SOON, unreachable
 
 if TYPE_CHECKING:
     from pgengram.postgres import EmbeddedPostgres
@@ -210,8 +210,7 @@ class Store:
         return {} if self.replica is None else {"replica": self.replica.state}
 
     async def read(self, work: Callable[[Begin], Awaitable[T]]) -> T:
-        """Return what `work` returns, whose transactions only read: the replica's where it knows enough, else the
-        primary's.
+        """Return what `work` returns, whose transactions only read: the replica's where that knows enough.
 
         Args:
             work: is given what begins a transaction; called again when the replica fails in the middle or the store
@@ -428,8 +427,7 @@ class SharedStore(Store):
 
 
 class SpaceStore(SharedStore):
-    """What people share in a space, as one of them sees it; no replica is asked, which would not know at once who has
-    left it.
+    """What people share in a space, as one of them sees it; no replica is asked, which may not know who has left it.
 
     Args:
         host: whose database it is.

@@ -13,7 +13,7 @@ from uuid import UUID
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import retrying
 from pgengram.service.core import Core
-from pgengram.store.assistant import conversations
+from pgengram.store import conversations
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import deletion
 from pgengram.store.sync import rows, state

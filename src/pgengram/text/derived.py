@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Final
 
-from pgengram.text.lexical.sounds import sounds_of_names
-from pgengram.text.lexical.vocabulary import names_a_time
-from pgengram.text.lexical.words import QUESTION_MARKS, extra_terms, foreign_stems, searched_text, speaker_terms
 from pgengram.text.sameness import content_hash
+from pgengram.text.sounds import sounds_of_names
+from pgengram.text.vocabulary import names_a_time
+from pgengram.text.words import QUESTION_MARKS, extra_terms, foreign_stems, searched_text, speaker_terms
 
 TIME: Final = 1  # names a time
 DIGIT: Final = 2

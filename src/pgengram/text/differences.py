@@ -13,17 +13,10 @@ from functools import cache, lru_cache
 from typing import Any, Final
 
 from pgengram.ids import short
+from pgengram.text.language import ENGLISH, function_words, language_of
 from pgengram.text.languages import languages
-from pgengram.text.lexical.language import ENGLISH, function_words, language_of
-from pgengram.text.lexical.vocabulary import (
-    announces_change,
-    date_words,
-    negations,
-    number_words,
-    opposites,
-    time_words,
-)
-from pgengram.text.lexical.words import beginning, is_unspaced, words
+from pgengram.text.vocabulary import announces_change, date_words, negations, number_words, opposites, time_words
+from pgengram.text.words import beginning, is_unspaced, words
 
 # With its sign, currency and what is joined to it: 5 is neither -5 nor 5k, and 8 am not 8 pm.
 _NUMBER: Final = re.compile(

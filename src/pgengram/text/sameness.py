@@ -19,8 +19,8 @@ from typing import Final
 
 from pgengram.fields import as_utc
 from pgengram.text.differences import ALIKE, differences, overlap
-from pgengram.text.lexical.language import ENGLISH, language_of
-from pgengram.text.lexical.words import is_unspaced, sentences
+from pgengram.text.language import ENGLISH, language_of
+from pgengram.text.words import is_unspaced, sentences
 
 
 def folded(text: str) -> str:
@@ -146,9 +146,7 @@ def _phrase_moved(one: Words, other: Words) -> bool:
 
 @lru_cache(maxsize=512)
 def _compared_words(text: str) -> Words:
-    """Return the words of a text and the signs that say something, in lower case and in their order; of scripts without
-    spaces each character.
-    """
+    """Return the words and telling signs of a text in their order, in lower case; without spaces each character."""
     return tuple("".join(_spaced(unicodedata.normalize("NFKC", text).lower())).split())
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Final
 
-from pgengram.store.assistant.conversations import FROM_FILE, Conversation, Turn
+from pgengram.store.conversations import FROM_FILE, Conversation, Turn
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects
 from pgengram.transfer.input.sources import File, Source

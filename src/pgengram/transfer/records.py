@@ -14,7 +14,7 @@ from typing import Any, Final, TypeVar
 from uuid import UUID
 
 from pgengram import fields as f
-from pgengram.store.assistant.conversations import Conversation, Turn, source_key
+from pgengram.store.conversations import Conversation, Turn, source_key
 
 NOBODY: Final = "nobody said it"
 EDITED: Final = "it was edited or generated again later"

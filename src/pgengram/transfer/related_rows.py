@@ -10,11 +10,11 @@ from uuid import UUID
 from pgengram import fields as f
 from pgengram.errors import PgengramError
 from pgengram.service.core import Core
-from pgengram.store.assistant import turn_arrivals
-from pgengram.store.assistant.conversations import Conversation, Turn, source_key
-from pgengram.store.assistant.identity import belief_hash
+from pgengram.store import turn_arrivals
 from pgengram.store.connection.database import Transaction
+from pgengram.store.conversations import Conversation, Turn, source_key
 from pgengram.store.edges import normalised_type
+from pgengram.store.identity import belief_hash
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring

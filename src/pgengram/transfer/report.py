@@ -16,7 +16,7 @@ from pgengram.store.connection.database import Transaction
 from pgengram.store.memory import memories
 from pgengram.store.memory.confirmations import refuse_changed
 from pgengram.store.memory.plans import LIVING, ChangePlan, Step
-from pgengram.text.secrets.redaction import redacted
+from pgengram.text.secrets import redacted
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import Left, uuid_of
 

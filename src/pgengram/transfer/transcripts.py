@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime
 from typing import Any, Final
 
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.sources import File, Source
 from pgengram.transfer.records import NOBODY, Left, Said, as_json, mapping, moment, said_or_left

@@ -27,7 +27,7 @@ from pgengram.errors import InvalidInput, NoSuchSpace, NotFound
 from pgengram.runtime.context import AUTHORS
 from pgengram.runtime.web_server import WebServer, bound_socket
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import managers_of, own_spaces
+from pgengram.service.spaces import managers_of, own_spaces
 from pgengram.settings import Settings
 from pgengram.store.connection.begin import Member
 from pgengram.store.connection.database import SPACE

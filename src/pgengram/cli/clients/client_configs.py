@@ -1,6 +1,4 @@
-"""The programs that assistants run in: where each keeps its servers, in which form, and how ours gets in and out
-again.
-"""
+"""The programs that assistants run in: where each keeps its servers, in which form, and how ours gets in and out."""
 
 from __future__ import annotations
 
@@ -230,9 +228,7 @@ def meant(word: str) -> list[str]:
 def own_entry(settings: Settings) -> Entry:
     """Return how to start this very program with `settings`: an absolute path, and what is not at its default."""
     whole = replace(
-        settings,
-        data_dir=str(settings.data_path) if settings.data_dir else "",
-        embedder=spelled(settings.embedder),
+        settings, data_dir=str(settings.data_path) if settings.data_dir else "", embedder=spelled(settings.embedder)
     )
     return mcp_client.server_entry(whole)
 

@@ -46,8 +46,7 @@ ClientName = Annotated[
 ]
 ServerName = Annotated[str, typer.Option("--name", help="What the client calls this server.")]
 Folder = Annotated[
-    Path | None,
-    typer.Option(help="Change the settings of the project in this folder, not your own.", file_okay=False),
+    Path | None, typer.Option(help="Change the settings of the project in this folder, not your own.", file_okay=False)
 ]
 
 
@@ -226,11 +225,7 @@ def _chosen_clients(free: list[str]) -> list[str]:
 
 @command
 async def disconnect(
-    client: ClientName,
-    name: ServerName = c.NAME,
-    folder: Folder = None,
-    yes: Yes = False,
-    as_json: AsJson = False,
+    client: ClientName, name: ServerName = c.NAME, folder: Folder = None, yes: Yes = False, as_json: AsJson = False
 ) -> int:
     """The memories stay.
 

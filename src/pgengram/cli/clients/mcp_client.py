@@ -19,7 +19,7 @@ from pgengram import __version__
 from pgengram.errors import PgengramError
 from pgengram.runtime import module_command
 from pgengram.settings import Settings, environment_without_settings
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 
 PROGRAM: Final = "pgengram.exe" if sys.platform == "win32" else "pgengram"
 UNPACKED: Final = {"archive-v0", "environments-v2"}  # folders of uv's cache in which what uvx runs lies

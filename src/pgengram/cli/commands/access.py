@@ -32,7 +32,7 @@ from pgengram.store.clients.sign_in_requests import open_pairing
 from pgengram.store.clients.tokens import AccessToken
 from pgengram.store.persons import Person, Right, checked_name, key
 from pgengram.store.store import Store
-from pgengram.text.moments import ago
+from pgengram.text.shown import ago
 
 SpacesAllowed = Annotated[
     list[str] | None,

@@ -24,7 +24,7 @@ from pgengram.cli.runtime import command, opened_manager, print_json, say, scree
 from pgengram.demo import load_corpus
 from pgengram.inputs import NewMemory, Question
 from pgengram.search import listing
-from pgengram.search.results.hits import Cursor
+from pgengram.search.results import Cursor
 from pgengram.service.manager import MemoryManager
 from pgengram.store.connection.pool import vectors_parameter
 from pgengram.store.maintenance import findings, namespaces

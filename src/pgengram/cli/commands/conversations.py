@@ -30,7 +30,7 @@ from pgengram.ids import short
 from pgengram.service.answers import said
 from pgengram.service.conversations import Conversations
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 
 OfClient = Annotated[str | None, typer.Option(help="Only this assistant, such as claude-code.")]
 EXCERPT = 120  # characters
@@ -64,8 +64,7 @@ async def list_conversations(project: OfProject = None, limit: Limit = 20, as_js
 @conversations.command()
 @command
 async def show(
-    conversation: Annotated[str, typer.Argument(help="Its id, or the first characters of it.")],
-    as_json: AsJson = False,
+    conversation: Annotated[str, typer.Argument(help="Its id, or the first characters of it.")], as_json: AsJson = False
 ) -> None:
     """Print a conversation word for word.
 

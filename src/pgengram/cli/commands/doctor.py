@@ -27,7 +27,7 @@ from pgengram.cli.runtime import command, print_json, say, screen
 from pgengram.embedders import Passage
 from pgengram.errors import InvalidInput, PgengramError, Unreachable
 from pgengram.inputs import NewMemory, Question
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.runtime import process_setup
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -175,8 +175,8 @@ def _store_place(settings: Settings) -> str:
 def _age(settings: Settings, seen: str) -> Finding:
     """Say which fixes of PostgreSQL the server lacks, which is an embedded one or somebody's; a warning, no failure."""
     version = seen.removeprefix("PostgreSQL ").partition(",")[0]
-    repair = programs.UPDATE[not settings.database_url] if programs.missing_release(version) else ""
-    return Finding("Fixes", ok=True, seen=programs.said(version), repair=repair)
+    repair = binaries.UPDATE[not settings.database_url] if binaries.missing_release(version) else ""
+    return Finding("Fixes", ok=True, seen=binaries.said(version), repair=repair)
 
 
 def _row_level_security(manager: MemoryManager) -> Finding:

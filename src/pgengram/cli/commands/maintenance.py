@@ -33,7 +33,7 @@ from pgengram.service.toolsets.maintenance import Maintenance, Reviewed
 from pgengram.service.toolsets.reviewing import FINDINGS
 from pgengram.service.toolsets.tidy_request import Action, Tidied
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.views import cut
 
 ACTIONS: Final = ("apply", "archive", "prune", "merge")

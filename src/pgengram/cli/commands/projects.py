@@ -18,7 +18,7 @@ from pgengram.service.manager import MemoryManager
 from pgengram.service.projects import Names
 from pgengram.store.reading import names as store
 from pgengram.store.reading.names import alike, folded_name
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 
 MAX_NAME: Final = 256
 projects = Commands("Show projects; rename them, and edit their aliases.")
@@ -89,9 +89,7 @@ async def unalias(
 @projects.command()
 @command
 async def rename(
-    name: OldName,
-    new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")],
-    as_json: AsJson = False,
+    name: OldName, new: Annotated[str, typer.Argument(metavar="NEW", help="Its new name.")], as_json: AsJson = False
 ) -> None:
     """Rename a project; the old name stays an alias.
 

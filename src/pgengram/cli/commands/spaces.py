@@ -22,14 +22,14 @@ from pgengram.cli.runtime import (
     typed_out,
 )
 from pgengram.runtime.context import ASKER
-from pgengram.service.spaces import access
-from pgengram.service.spaces.access import Spaces
-from pgengram.service.spaces.sharing import Sharing
+from pgengram.service import spaces as of_spaces
+from pgengram.service.sharing import Sharing
+from pgengram.service.spaces import Spaces
 from pgengram.settings import Settings
 from pgengram.store import membership, persons
 from pgengram.store.maintenance import namespaces
 from pgengram.sync import devices
-from pgengram.text.moments import ago
+from pgengram.text.shown import ago
 
 Name = Annotated[str, typer.Argument(metavar="SPACE", help="From `pgengram space list`.")]
 Who = Annotated[str, typer.Argument(metavar="PERSON", help="From `pgengram person list`.")]
@@ -166,7 +166,7 @@ async def delete(
         question = f"{chosen.members} people lose all that is in it. Type the name of the space to permanently erase it"
         if not yes and not typed_out(question, chosen.name):
             return FAILED
-        removed = await access.delete_space(spaces.home.store, chosen, await spaces.person())
+        removed = await of_spaces.delete_space(spaces.home.store, chosen, await spaces.person())
     print_answer(f"The space {chosen.name} is erased.", {"space": chosen.name, "removed": removed}, as_json=as_json)
     return 0
 
@@ -324,6 +324,6 @@ async def erase_person(
             return FAILED
         key = await namespaces.namespace_key(store.database, known.namespace)
         data = Settings.from_environment().data_path
-        removed = await access.erase_person(store, known, lambda: devices.erase_elsewhere(store.database, key, data))
+        removed = await of_spaces.erase_person(store, known, lambda: devices.erase_elsewhere(store.database, key, data))
     print_answer(f"{known.name} is erased.", {"erased": known.name, "removed": removed}, as_json=as_json)
     return 0

@@ -17,15 +17,15 @@ from pgengram.cli.output import in_cell, in_lines, is_count, plain_table, rows_t
 from pgengram.cli.runtime import command, opened_manager, print_json, say, screen
 from pgengram.errors import NotReady
 from pgengram.ids import short
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.settings import Settings
 from pgengram.store.connection.database import Database
 from pgengram.store.recovery import backup, backup_schedule, restoring
 from pgengram.store.schema import place
-from pgengram.store.schema.reach import reach
+from pgengram.store.schema.rights import reach
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import ago, counted
+from pgengram.text.shown import ago, counted
 from pgengram.views import cut
 
 Row = tuple[str, bool, str, str]  # what, whether it is well, what was seen, how to repair it
@@ -33,7 +33,9 @@ Row = tuple[str, bool, str, str]  # what, whether it is well, what was seen, how
 
 async def rights_row(database: Database) -> Row:
     """Say who reaches the tables besides those who must."""
-    found = await reach(database)
+    from pgengram.store.schema.tables import VIEWS, metadata
+
+    found = await reach(database, (*metadata.tables, *VIEWS))
     return ("Rights", found.is_closed, str(found), found.repair)
 
 
@@ -84,7 +86,7 @@ def _limits(url: str) -> str:
     """
     with backup.reached(url) as (connection, _):
         backup.sight(connection)
-        programs.programs_for(connection.info.server_version // 10_000)
+        binaries.programs_for(connection.info.server_version // 10_000)
         try:
             restoring.expect_restorable(connection, place.look(connection))
         except NotReady as error:

@@ -31,7 +31,7 @@ from pgengram.cli.runtime import (
     say,
 )
 from pgengram.errors import Conflict, InvalidInput, NotFound, PgengramError
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
@@ -205,8 +205,7 @@ def _from_stdin() -> str:
 @command
 async def restore(
     what: Annotated[
-        list[str],
-        typer.Argument(metavar="FILE|ID…", help="A file written by `pgengram backup`, or ids of memories."),
+        list[str], typer.Argument(metavar="FILE|ID…", help="A file written by `pgengram backup`, or ids of memories.")
     ],
     yes: Annotated[bool, typer.Option("--yes", "-y", help="Restore a backup without asking.")] = False,
     without_copy: Annotated[bool, typer.Option("--without-copy", help="Don't back up the store as it was.")] = False,

@@ -18,7 +18,7 @@ from pgengram.cli.options import AsJson
 from pgengram.cli.output import plain_table
 from pgengram.cli.runtime import FAILED, command, notes, opened_store, print_json, say, screen
 from pgengram.errors import InvalidInput, NotReady
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.settings import Settings
 from pgengram.store.citus import citus
 from pgengram.store.citus.citus import DEFAULT_PORT
@@ -36,8 +36,7 @@ machines = Commands("Spread one store over several machines with Citus.")
 @command
 async def distribute(
     shards: Annotated[
-        int | None,
-        typer.Option(help="Number of shards, set once; 32 by default.", min=1, max=MOST_SHARDS),
+        int | None, typer.Option(help="Number of shards, set once; 32 by default.", min=1, max=MOST_SHARDS)
     ] = None,
     as_json: AsJson = False,
 ) -> None:
@@ -197,5 +196,5 @@ async def _session_parameters(store: Store) -> dict[str, str]:
 def _run_psql(where: dict[str, str], arguments: list[str]) -> int:
     password = where.pop("password", None)
     environment = os.environ | ({"PGPASSWORD": password} if password else {})
-    program = [programs.psql_path(), *arguments, make_conninfo("", **where)]
+    program = [binaries.psql_path(), *arguments, make_conninfo("", **where)]
     return subprocess.run(program, env=environment, check=False).returncode  # noqa: S603

@@ -24,7 +24,7 @@ from pgengram.store.connection import locks
 from pgengram.store.recovery import archive, backup_schedule, restoring, upgrading
 from pgengram.store.recovery import backup as backing_up
 from pgengram.store.schema.migrate import migrate_apart, newest_version
-from pgengram.text.moments import counted, exact
+from pgengram.text.shown import counted, exact
 
 
 @command

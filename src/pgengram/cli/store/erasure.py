@@ -1,6 +1,4 @@
-"""`pgengram erase-namespace`, `erase-source` and `scrub`: everything in a namespace or from a source, and what files
-keep of it.
-"""
+"""`pgengram erase-namespace`, `erase-source` and `scrub`: all of a namespace or a source, and what files keep of it."""
 
 from __future__ import annotations
 
@@ -15,16 +13,7 @@ import typer
 from pgengram.cli.options import AsJson, TerminalAsker
 from pgengram.cli.output import rows_table
 from pgengram.cli.progress import ProgressBar
-from pgengram.cli.runtime import (
-    FAILED,
-    command,
-    opened_store,
-    print_answer,
-    print_json,
-    say,
-    screen,
-    typed_out,
-)
+from pgengram.cli.runtime import FAILED, command, opened_store, print_answer, print_json, say, screen, typed_out
 from pgengram.errors import InvalidInput
 from pgengram.runtime.context import ASKER
 from pgengram.runtime.operating_system import remove_tree

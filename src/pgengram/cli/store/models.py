@@ -49,10 +49,7 @@ METHODS: Final = ("ivfflat", "hnsw")
 async def reindex(
     method: Annotated[
         str,
-        typer.Option(
-            help="ivfflat suits a changing store; hnsw answers faster.",
-            autocompletion=completing(METHODS),
-        ),
+        typer.Option(help="ivfflat suits a changing store; hnsw answers faster.", autocompletion=completing(METHODS)),
     ] = METHODS[0],
     as_json: AsJson = False,
 ) -> int:

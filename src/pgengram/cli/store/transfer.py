@@ -37,7 +37,7 @@ from pgengram.cli.store.transfer_questions import forget_command as forget_comma
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.service.core import Core
 from pgengram.settings import Settings
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.transfer import SYSTEMS, TAKERS, export_notes, export_text, export_to, import_from
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.opening import shape_of
@@ -173,14 +173,10 @@ async def import_(
         ),
     ] = "",
     mapped: Annotated[
-        str,
-        typer.Option("--map", help="Of csv and json: columns of fields, such as content=text,created_at=date."),
+        str, typer.Option("--map", help="Of csv and json: columns of fields, such as content=text,created_at=date.")
     ] = "",
     encoding: Annotated[str, typer.Option(help="Encoding of files that aren't Unicode, such as cp1252.")] = "",
-    gone: Annotated[
-        Fate,
-        typer.Option(help="Memories whose exported notes you deleted: ask, forget or keep."),
-    ] = "ask",
+    gone: Annotated[Fate, typer.Option(help="Memories whose exported notes you deleted: ask, forget or keep.")] = "ask",
     identity: Annotated[Path | None, typer.Option(help="File of the secret key of an encrypted export.")] = None,
     restore_erased: Annotated[
         bool, typer.Option("--restore-erased", help="Also import memories that you erased here.")

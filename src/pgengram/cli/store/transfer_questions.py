@@ -23,7 +23,7 @@ from pgengram.service import confirming
 from pgengram.store.connection.database import Transaction
 from pgengram.store.memory.plans import ChangePlan
 from pgengram.store.store import Store
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.transfer import encryption
 from pgengram.transfer.report import Gone, Imported, forgetting
 from pgengram.views import Answer

@@ -25,8 +25,7 @@ from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from pgengram.errors import DatabaseFailed
-from pgengram.mcp.http.doors import PageDoor, PageServer, SignInDoor
-from pgengram.mcp.http.file_exchange import FileExchange
+from pgengram.mcp.http.doors import FileExchange, PageDoor, PageServer, SignInDoor
 from pgengram.mcp.http.namespaces import GRANT_KEY, Grant, NamespaceServers
 from pgengram.mcp.http.oauth import Issuer
 from pgengram.mcp.http.requests import (

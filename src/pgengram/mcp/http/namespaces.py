@@ -1,5 +1,4 @@
-"""The namespaces of one HTTP server: a manager each, over one database and one embedder, and the MCP server in front of
-them.
+"""The namespaces of one HTTP server: a manager each, over one database and embedder, and the MCP server before them.
 
 A request brings its grant along; everything it may see or call follows from that. Nothing else is kept between two
 requests that another replica of the server would not know.
@@ -23,7 +22,7 @@ from pgengram.mcp.tool_registry import FRESH_MS, INSTRUCTIONS, Manager, Progress
 from pgengram.runtime.context import ACTOR, CITED_AT, client_named
 from pgengram.service.core import Core, Session
 from pgengram.service.manager import MemoryManager
-from pgengram.service.spaces.access import Namespaces, Spaces, managers_of
+from pgengram.service.spaces import Namespaces, Spaces, managers_of
 from pgengram.service.tools import Tool
 from pgengram.service.toolsets import offered
 from pgengram.settings import Settings
@@ -120,9 +119,7 @@ class NamespaceServer:
     def server(
         self, *, writes: bool, toolsets: frozenset[str], spaces: frozenset[tuple[int | str, Right]] = frozenset()
     ) -> Server[Any]:
-        """Return a server with every tool, or only those that change nothing; with further groups of tools, and with
-        shared spaces.
-        """
+        """Return a server with every tool, or those that change nothing; with further groups, and shared spaces."""
         sort = (writes, toolsets, spaces)
         if sort not in self._servers:
             self._servers[sort] = self._made(writes=writes, toolsets=toolsets, spaces=spaces)

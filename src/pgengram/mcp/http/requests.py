@@ -131,9 +131,7 @@ class Rates:
         self._buckets: OrderedDict[str, tuple[float, float]] = OrderedDict()
 
     def wait_s(self, key: str) -> float:
-        """Take one call out of a client's bucket; when it is empty, take none and return the seconds until there is
-        one.
-        """
+        """Take one call out of a client's bucket; if it is empty, none, and return the seconds until there is one."""
         now = self._clock()
         level, at = self._buckets.pop(key, (self._size, now))
         level = min(self._size, level + (now - at) * self._per_second)

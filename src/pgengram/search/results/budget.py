@@ -12,11 +12,11 @@ from uuid import UUID
 from pgengram.fields import MAX_QUERIES, WHOLE_CONTENT
 from pgengram.ids import short
 from pgengram.runtime.context import author_of
-from pgengram.search.results.hits import FITS_STILL, Hit, Hits
+from pgengram.search.results import FITS_STILL, Hit, Hits
 from pgengram.text.differences import overlap
-from pgengram.text.lexical.words import QUESTION_MARKS, letters, sentences
 from pgengram.text.markdown import fenced, one_line
 from pgengram.text.sameness import folded
+from pgengram.text.words import QUESTION_MARKS, letters, sentences
 from pgengram.views import BASE_FIELDS, HIT_FIELDS, Shown, cut, language_view, stated, stated_text, view_of
 
 LIST_LIMIT: Final = 25  # memories that a question for all of something shows, unless it sets a limit of its own

@@ -9,7 +9,6 @@ at, the search has read anyway; the weights are fitted like those of the ranking
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable, Sequence
 from functools import cached_property
 from operator import itemgetter
@@ -18,14 +17,14 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 from pgengram.fields import USUAL_LIMIT, Evidence
 from pgengram.search.features import weights
 from pgengram.search.filters import Asked, AskedWord
-from pgengram.search.results.hits import Hit, Match
+from pgengram.search.results import Hit, Match
 from pgengram.search.succession import EVEN
 from pgengram.search.vector_index import MEMORIES_TO_TELL, UNRELATED
 from pgengram.text.derived import speaker_key_of
-from pgengram.text.lexical.language import ENGLISH, clear_language, persons
-from pgengram.text.lexical.sounds import sounds_of_names
-from pgengram.text.lexical.vocabulary import is_command
-from pgengram.text.lexical.words import FIRST_LETTERS, beginning, sentences, words
+from pgengram.text.language import ENGLISH, clear_language, persons
+from pgengram.text.sounds import sounds_of_names
+from pgengram.text.vocabulary import is_command
+from pgengram.text.words import FIRST_LETTERS, POSSESSIVE, beginning, sentences, words
 
 if TYPE_CHECKING:
     from pgengram.search.features import Numbers
@@ -170,8 +169,7 @@ def probability(way: Way, found: Signals) -> float:
 
 
 def lead(nearest: Numbers) -> float:
-    """Return how much nearer the nearest memory is than the nearest hundred are, whose mean is doubted where they are
-    few.
+    """Return how much nearer the nearest memory is than the nearest hundred, whose mean is doubted where they are few.
 
     Args:
         nearest: cosines, greatest first.
@@ -221,7 +219,7 @@ class _Text:
 
     def has(self, word: AskedWord) -> bool:
         """Whether a form of the word or of what it is in English is among them, or a name that sounds like it."""
-        written = any(map(self._has_form, (_POSSESSIVE.sub("", word.text.casefold()), *word.english)))
+        written = any(map(self._has_form, (POSSESSIVE.sub("", word.text.casefold()), *word.english)))
         return written or (bool(word.sounds) and not self._sounds.isdisjoint(word.sounds))
 
     def _has_form(self, plain: str) -> bool:
@@ -238,9 +236,6 @@ class _Text:
     @cached_property
     def _sounds(self) -> frozenset[str]:
         return frozenset(sounds_of_names(self._said))
-
-
-_POSSESSIVE: Final = re.compile(r"['’]s$")
 
 
 def _names_and_others(asked: Asked) -> tuple[list[AskedWord], list[AskedWord]]:

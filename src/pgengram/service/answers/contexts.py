@@ -8,16 +8,15 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram import fields as f
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
-from pgengram.search.results import budget
-from pgengram.search.results.hits import Cursor
+from pgengram.search.results import Cursor, budget
 from pgengram.store.reading.names import alike, untrusted
-from pgengram.text.lexical.vocabulary import is_small_talk
-from pgengram.text.lexical.words import words
+from pgengram.text.vocabulary import is_small_talk
+from pgengram.text.words import words
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.core import Core
 
 MAX_CHARS: Final = 3_600
@@ -78,8 +77,7 @@ def without_genitive(word: str) -> str:
 
 
 def concerns(core: Core, hit: Hit, *, user: str | None = None, project: str | None = None) -> bool:
-    """Whether a memory counts for this user and project: it is of nobody's in particular, or of theirs, or names the
-    user.
+    """Whether a memory counts for this user and project: it is theirs, or nobody's in particular, or names the user.
 
     Of an unknown user or project, None, every memory counts; for none at all, "", only what is of nobody's.
     """

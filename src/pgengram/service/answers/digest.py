@@ -20,8 +20,8 @@ from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search import listing
 from pgengram.search.dates import Period, TimeRead, date_pattern, times
+from pgengram.search.results import Cursor
 from pgengram.search.results.budget import recalled_line
-from pgengram.search.results.hits import Cursor
 from pgengram.search.succession import HINTED, NAMED, crowding, may_have_changed, succeeds, surest
 from pgengram.service.answers import contexts
 from pgengram.service.batches import days_kept
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from uuid import UUID
 
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.core import Core
 
 
@@ -68,9 +68,7 @@ def _days_of(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
 
 
 def _days_told(hit: Hit, now: datetime, soon: Period) -> Iterator[datetime]:
-    """Yield the days on which something happens as the text tells it: not those since when it is so, nor that on which
-    it was said.
-    """
+    """Yield the days on which something happens as the text tells it: not since when it is so, nor when it was said."""
     later = {str(one.period) for one in times(hit.content, now + 3 * COMES_ROUND)}
     for one in times(hit.content, now):
         if one.period.end == f.LAST_MOMENT or one.period.start.date() == hit.created_at.date():

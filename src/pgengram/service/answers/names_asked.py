@@ -1,6 +1,4 @@
-"""What is remembered of those that a message names, where what fits its topic says nothing of them: a meal for two is
-cooked for both.
-"""
+"""What is remembered of those whom a message names, where what fits its topic is not: a meal for two is for both."""
 
 from __future__ import annotations
 
@@ -12,26 +10,25 @@ from typing import TYPE_CHECKING, Any, Final
 from pgengram.inputs import Question, validated
 from pgengram.runtime.context import here
 from pgengram.search.question import MAX_WORDS
-from pgengram.search.results import budget
-from pgengram.search.results.hits import Cursor, Hit
+from pgengram.search.results import Cursor, Hit, budget
 from pgengram.service.answers import contexts
 from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.store.connection.database import Transaction
 from pgengram.store.reading.names import alike, names, unknown
 from pgengram.store.store import Store
 from pgengram.text.differences import new_names
+from pgengram.text.language import function_words, language_of
 from pgengram.text.languages import language_data, languages
-from pgengram.text.lexical.language import function_words, language_of
-from pgengram.text.lexical.words import beginning, words
 from pgengram.text.markdown import fenced
 from pgengram.text.sameness import folded
+from pgengram.text.words import beginning, words
 from pgengram.views import EMPTY
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from uuid import UUID
 
-    from pgengram.search.results.hits import Hit
+    from pgengram.search.results import Hit
     from pgengram.service.core import Core
 
 

@@ -11,17 +11,17 @@ from pgengram.inputs import Question
 from pgengram.runtime.context import BRIEFLY, here
 from pgengram.search import listing
 from pgengram.search.question import in_time
-from pgengram.search.results import budget
+from pgengram.search.results import Cursor, Hit, Hits, budget, next_cursor, parse_cursor, query_fingerprint
 from pgengram.search.results.budget import question_parts
-from pgengram.search.results.hits import Cursor, Hit, Hits, next_cursor, parse_cursor, query_fingerprint
-from pgengram.service.answers import names_asked, room, said
+from pgengram.service import answers
+from pgengram.service.answers import names_asked, said
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history
-from pgengram.text.lexical.language import clear_language
-from pgengram.text.lexical.vocabulary import asks_for_all, is_small_talk
-from pgengram.text.lexical.words import damaged, words
+from pgengram.text.language import clear_language
+from pgengram.text.vocabulary import asks_for_all, is_small_talk
+from pgengram.text.words import damaged, words
 from pgengram.views import Found, Read, Recalled, Shown, around_view, memory_view, problems_view
 
 if TYPE_CHECKING:
@@ -96,7 +96,7 @@ def _fitting(question: Question, hits: Hits) -> tuple[list[Hit], list[Shown]]:
     """Return the hits that fit into the answer, and as they are shown."""
     fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
     views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
-    count = room.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)
+    count = answers.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)
     return fitting[:count], views[:count]
 
 
@@ -231,8 +231,8 @@ async def read_whole(core: Core, tx: Transaction, ids: Sequence[str], include: S
     if "history" in include:
         await _add_history_of_erased(tx, missing)
     found = [id_ for id_ in there.ids if id_ in rows]
-    views = [room.with_short_history(memory_view(rows[id_]) | around_view(around[id_])) for id_ in found]
-    fit = room.fitting_views(views)
+    views = [answers.with_short_history(memory_view(rows[id_]) | around_view(around[id_])) for id_ in found]
+    fit = answers.fitting_views(views)
     return Read(
         ok=bool(rows),
         memories=views[:fit],

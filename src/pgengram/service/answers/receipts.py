@@ -12,7 +12,7 @@ from pgengram.store.memory import changes, deletion
 from pgengram.store.memory.memories import Draft
 from pgengram.store.memory.plans import ChangePlan
 from pgengram.store.memory.upsert import WriteResult
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.views import (
     Forgotten,
     Updated,

@@ -9,10 +9,10 @@ from pgengram import fields as f
 from pgengram.inputs import Question
 from pgengram.runtime.context import here
 from pgengram.search.question import parse
-from pgengram.store.assistant import conversations
-from pgengram.text.lexical.vocabulary import lasting
-from pgengram.text.lexical.words import FIRST_LETTERS, beginning, words
-from pgengram.text.moments import counted
+from pgengram.store import conversations
+from pgengram.text.shown import counted
+from pgengram.text.vocabulary import lasting
+from pgengram.text.words import FIRST_LETTERS, beginning, words
 from pgengram.views import Shown
 
 if TYPE_CHECKING:

@@ -158,11 +158,7 @@ class Arguments:
         self.tool = tool
         function = getattr(tool.method, "__func__", tool.method)
         self.view, self._whole, self._reader = _signature_of(
-            function,
-            tool.name,
-            bound=function is not tool.method,
-            destructive=tool.hints.destructive,
-            liberal=liberal,
+            function, tool.name, bound=function is not tool.method, destructive=tool.hints.destructive, liberal=liberal
         )
 
     @property
@@ -171,8 +167,7 @@ class Arguments:
         return self._reader.schema
 
     def read(self, given: Mapping[str, Any]) -> Call:
-        """Return the call with the arguments that are meant; those left out, or null where that is allowed, keep their
-        default.
+        """Return the call with the arguments that are meant; those left out, or null where allowed, keep their default.
 
         Raises:
             InvalidInput: some are unknown, missing or out of bounds; the message says what is allowed.

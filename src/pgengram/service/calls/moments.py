@@ -73,8 +73,7 @@ NEAR: Final = timedelta(days=31)  # what is nearer is meant, where the other is 
 
 
 def moment_of(name: str, given: str | float, now: datetime) -> datetime | None:
-    """Return the moment that an argument names: an end lies ahead, an event may have been or be to come, and anything
-    else has been.
+    """Return the moment that an argument names: an end lies ahead, an event may lie anywhere, anything else has been.
 
     Raises:
         InvalidInput: it may be one of two days.

@@ -12,7 +12,7 @@ from pydantic_core import from_json
 
 from pgengram.errors import InvalidInput
 from pgengram.json_schema import Schema
-from pgengram.text.secrets.redaction import redacted, secrets_in
+from pgengram.text.secrets import redacted, secrets_in
 
 # The argument that is meant, and other names for it; a name counts only where a tool has the argument and not the name.
 NAMES: Final[dict[str, str]] = {
@@ -134,44 +134,19 @@ MAX_PARTS: Final = (
 # Words that tell of a call and not what it is about, as in toolCallId, chatInput, security_risk and
 # waitForPreviousTools; what may stand beside them; and names that are a client's own beside such a one only, as n8n's
 # sessionId and action.
-_TELLING: Final = frozenset(
-    [
-        "call",
-        "chat",
-        "execution",
-        "explanation",
-        "progress",
-        "security",
-        "span",
-        "thinking",
-        "thought",
-        "trace",
-        "wait",
-        "workflow",
-    ]
-)
+_TELLING: Final = frozenset([
+    "call", "chat", "execution", "explanation", "progress", "security", "span", "thinking", "thought", "trace", "wait",
+    "workflow",
+])  # fmt: skip
 _BESIDE: Final = frozenset(
     ["tool", "task", "input", "message", "id", "name", "index", "risk", "for", "previous", "tools", "step", "trigger"]
 )
 _ALONE: Final = frozenset(["explanation", "thinking", "thought"])
 _COMPANIONS: Final = frozenset(["action", "sessionId", "conversationId", "threadId", "runId", "messageId", "requestId"])
-_NARROWS: Final = frozenset(
-    [
-        "except",
-        "exclude",
-        "excluding",
-        "filter",
-        "filters",
-        "only",
-        "where",
-        "without",
-        "not",
-        "no",
-        "dry",
-        "simulate",
-        "preview",
-    ]
-)
+_NARROWS: Final = frozenset([
+    "except", "exclude", "excluding", "filter", "filters", "only", "where", "without", "not", "no", "dry", "simulate",
+    "preview",
+])  # fmt: skip
 _SHORT: Final = 4  # letters; a shorter word is part of too many names
 _PART: Final = re.compile(r"[A-Z]?[a-z0-9]+|[A-Z]+(?![a-z])")
 

@@ -17,7 +17,7 @@ from pgengram.store import edges
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import memories
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.views import Answer, Done, Shown, Unlisted, cut
 
 MAX_LINKS: Final = 50

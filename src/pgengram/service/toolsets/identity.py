@@ -12,7 +12,7 @@ from pgengram.errors import InvalidInput
 from pgengram.inputs import Request
 from pgengram.service.tools import CHANGES, READS, tool
 from pgengram.service.toolsets import Toolset
-from pgengram.store.assistant import identity
+from pgengram.store import identity
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.text.markdown import one_line
 from pgengram.text.sameness import folded

@@ -61,11 +61,7 @@ def counts(counted: findings.Counted, meant: Callable[[str], str]) -> Shown:
         "age": _binned(by["age_bin"], [*findings.AGES.values(), findings.OLDEST]),
         "length": _binned(by["length_bin"], [*findings.LENGTHS.values(), findings.LONGEST]),
         "half_lives": [
-            {
-                "rate_per_day": rate,
-                "half_life_days": round(log(2) / rate, 1) if rate else None,
-                "memories": number,
-            }
+            {"rate_per_day": rate, "half_life_days": round(log(2) / rate, 1) if rate else None, "memories": number}
             for rate, number in sorted(counted.rates.items())
         ],
     }

@@ -13,12 +13,7 @@ from pydantic_core import to_json
 
 from pgengram.ids import short
 from pgengram.runtime.context import BRIEFLY, author_of, report_progress
-from pgengram.search.succession import (
-    HINTED,
-    Succession,
-    at_most,
-    surest,
-)
+from pgengram.search.succession import HINTED, Succession, at_most, surest
 from pgengram.search.vector_index import VectorIndex
 from pgengram.service.toolsets.pairs import crowding_of_pairs, includes_all, sorted_out, succeeding, told_last, worth
 from pgengram.store.connection.database import Row, Transaction
@@ -28,9 +23,9 @@ from pgengram.store.memory import memories
 from pgengram.store.memory.plans import Step
 from pgengram.store.reading.transferring import BEGIN_READING
 from pgengram.store.sync import disputes
-from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import day_in_words, local_moment
+from pgengram.text.shown import day_in_words, local_moment
+from pgengram.text.words import words
 from pgengram.views import Shown, cut
 
 Finding = Literal[

@@ -14,12 +14,11 @@ from pgengram.search.features import BASE_MEANING
 from pgengram.search.vector_index import Embedded
 from pgengram.service.tools import ADDS, CHANGES, tool
 from pgengram.service.toolsets import Toolset
-from pgengram.store import clusters, edges
-from pgengram.store.assistant import working
+from pgengram.store import clusters, edges, working
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
-from pgengram.text.lexical.words import extra_terms, foreign_stems
+from pgengram.text.words import extra_terms, foreign_stems
 from pgengram.views import Answer, Shown, memory_view, view_of
 
 LONGEST_S: Final = 7 * 86_400
@@ -27,16 +26,8 @@ USUAL_S: Final = 3_600
 EDGE: Final = "consolidation"
 WHERE_TO_LOOK: Final = "Use get_working_memories to see what is held; what was kept is found by search_memories."
 WORKING_FIELDS: Final = (
-    "content",
-    "importance",
-    "tags",
-    "project",
-    "session_id",
-    "promote",
-    "context",
-    "created_at",
-    "expires_at",
-)
+    "content", "importance", "tags", "project", "session_id", "promote", "context", "created_at", "expires_at",
+)  # fmt: skip
 
 
 class NewWorking(Request):

@@ -216,9 +216,7 @@ class Connections:
         return bool(row and row["is_known"])
 
     async def code(self, connection: Connection, code: str) -> Row | None:
-        """Lock an authorization code and its grant; return the grant's row, with `asked`, `code_used_at` and `is_fresh`
-        of the code.
-        """
+        """Lock a code and its grant; return the grant's row with the code's `asked`, `code_used_at` and `is_fresh`."""
         row = await (await connection.execute(FIND_CODE, {"code_hash": hashed(code)})).fetchone()
         return None if row is None else {**row, "asked": Asked(**row["asked"])}
 

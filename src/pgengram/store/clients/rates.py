@@ -46,9 +46,7 @@ def burst(per_minute: int) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Counted:
-    """What became of a call: the seconds to wait, 0 when it may be made; and where the log ended, for reading from a
-    replica.
-    """
+    """What became of a call: the seconds to wait, 0 for none; and where the log ended, for reading from a replica."""
 
     wait_s: float
     position: str | None = None

@@ -184,8 +184,7 @@ class SignInRequests:
         may_write: bool,
         spaces: Mapping[int, Right] | None = None,
     ) -> str:
-        """Return the authorization code of a request that a person allows; for a browser that is to show the page,
-        what its cookie holds.
+        """Return the code of a request that a person allows; for a browser that is to show the page, its cookie.
 
         Args:
             connection: in whose transaction.

@@ -49,9 +49,7 @@ async def has_citus(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 async def secured_role(connection: psycopg.AsyncConnection[dict[str, Any]]) -> str:
-    """Return the role transactions take: the application's, or none where the login itself is held by row-level
-    security.
-    """
+    """Return the role transactions take: the application's, or none where row-level security holds the login itself."""
     row = await (await connection.execute(WHO_AM_I, {"role": APP_ROLE})).fetchone()
     if row and row["member"]:
         return APP_ROLE
@@ -138,8 +136,7 @@ def begin_sql(
     distributed: bool = False,
     member: Member | None = None,
 ) -> bytes:
-    """Return the text that begins a transaction of one namespace as `role`; all but our own `mode` is quoted as a
-    literal.
+    """Return the text that begins a transaction of one namespace as `role`; all but our own `mode` is a quoted literal.
 
     probes: lists of an ivfflat index visited for a vector; distributed: the namespace's rows are on a worker of a Citus
         cluster.
@@ -184,8 +181,7 @@ def _set_here(settings: Mapping[str, str]) -> sql.Composed:
 
 
 def set_local(settings: Mapping[str, str], *, distributed: bool) -> sql.Composed:
-    """Return the text that makes settings hold until the end of the transaction, also on the workers where it is
-    `distributed`.
+    """Return the text that makes settings hold until the transaction ends, also on the workers where `distributed`.
 
     Names are our own; values are quoted as literals.
     """

@@ -334,9 +334,7 @@ class Database:
             return rows
 
     async def _entered(self, pool: Pool, enter: Callable[[], bytes]) -> Entered:
-        """Return a connection on which what `enter` gives has begun a transaction, and what that answered; dead ones
-        are replaced.
-        """
+        """Return a connection on which `enter` began a transaction, and its answer; dead ones are replaced."""
         for attempt in range(self._limits.connections + 1):
             connection = await _acquire(pool)
             giving_up = self._give_up_later(connection)
@@ -408,9 +406,7 @@ class Database:
             await pool.putconn(connection)
 
     async def _give_back(self, pool: Pool, connection: psycopg.AsyncConnection[Row]) -> None:
-        """Give a connection back that was left in the middle, in a task of its own: the caller may be cancelled
-        again.
-        """
+        """Give a connection back that was left midway, in a task of its own: the caller may be cancelled again."""
         await asyncio.shield(self._giving_back(pool, connection, connection.rollback))
 
     def _giving_back(
@@ -455,8 +451,7 @@ def _begin_as_login() -> bytes:
 
 
 async def _acquire(pool: Pool) -> psycopg.AsyncConnection[Row]:
-    """Return a connection of the pool that the other side has not ended; a task that was cancelled just as it got one
-    ends, too.
+    """Return a connection of the pool that the other side has not ended; a task cancelled as it got one ends, too.
 
     The pool waits with `wait_for`, which in Python 3.11 loses a cancellation of that very moment: whoever had cancelled
     the task would wait for ever. A scope of anyio must cancel by its own hand: it takes any other cancellation for one

@@ -20,7 +20,7 @@ from psycopg_pool import AsyncConnectionPool, PoolTimeout
 
 from pgengram.errors import Unreachable
 from pgengram.store.connection import pooler
-from pgengram.store.connection.reachability import parsed, unreachable
+from pgengram.store.connection.translation import parsed, unreachable
 
 if TYPE_CHECKING:
     from pgengram.embedders import Passage
@@ -149,9 +149,7 @@ def vectors_of(parts_of: Iterable[tuple[UUID, Passage]]) -> dict[str, Any]:
 
 
 async def configure(connection: psycopg.AsyncConnection[Any]) -> None:
-    """Teach a new connection the vector types, which are there once the schema is, and to read JSON as fast as may
-    be.
-    """
+    """Teach a new connection the vector types, which are there once the schema is, and to read JSON quickly."""
     from pgvector import HalfVector
     from pgvector.psycopg import register_vector_async
     from pydantic_core import from_json
@@ -185,9 +183,7 @@ async def _configured(connection: Connection) -> None:
 
 
 def shut(connection: Connection) -> None:
-    """End a connection as the other side would: who waits for it has an error at once, where a cancelled driver waits
-    on.
-    """
+    """End a connection as the other side would: who waits for it has an error at once; a cancelled driver waits on."""
     if not connection.closed:
         own = socket.socket(fileno=connection.pgconn.socket)
         with contextlib.suppress(OSError):  # the other side was quicker

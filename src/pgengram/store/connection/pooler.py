@@ -1,5 +1,4 @@
-"""Working through a connection pooler, such as pgbouncer in transaction mode: noticed when a connection is made, never
-configured.
+"""Working through a connection pooler, such as pgbouncer in transaction mode: noticed on connecting, not configured.
 
 Behind one, two transactions of a connection may run in two sessions of the server. So nothing of a session is relied
 on: settings and locks are a transaction's, and statements are prepared only where the pooler knows them by itself.
@@ -41,8 +40,7 @@ async def is_behind(connection: psycopg.AsyncConnection[Any]) -> bool:
 
 
 def refuse_behind(connection: psycopg.Connection[Any]) -> None:
-    """Refuse to go on through a pooler: PostgreSQL's own programs leave settings of theirs in the sessions that they
-    use.
+    """Refuse to go on through a pooler: PostgreSQL's own programs leave settings in the sessions that they use.
 
     Raises:
         NotReady: the connection goes through one.
@@ -79,8 +77,7 @@ async def connect(url: str) -> psycopg.AsyncConnection[Any]:
 
 @asynccontextmanager
 async def alone(url: str, key: int) -> AsyncIterator[int | None]:
-    """Hold an advisory lock for as long as a block runs; yield the process that holds it, or None when another one
-    does.
+    """Hold an advisory lock while a block runs; yield the process that holds it, or None when another one does.
 
     A transaction of its own holds it, which reads nothing, so that indexes built concurrently do not wait for it.
     """

@@ -1,5 +1,4 @@
-"""Reading from a replica: a streaming standby of the store's PostgreSQL, asked while it knows all that its reader may
-know.
+"""Reading from a replica: a streaming standby of the store's PostgreSQL, asked while it knows all its reader may know.
 
 Whatever was acknowledged lies in the primary's log before a position that the primary tells. A replica that has
 replayed its log up to there shows the reader's own writes, whichever server they went through.
@@ -103,8 +102,7 @@ class Replica:
     async def read(
         self, namespace_id: int, primary: Database | None, work: Callable[[Begin], Awaitable[T]]
     ) -> tuple[T] | None:
-        """Return what `work` returned when its transactions were the replica's; None when it has to be done on the
-        primary.
+        """Return what `work` returned when its transactions were the replica's; None where the primary has to do it.
 
         Args:
             namespace_id: whose rows.

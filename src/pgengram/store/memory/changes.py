@@ -375,8 +375,7 @@ async def forget_memory(
 
 
 def merged_plan(into: Row, others: Sequence[Row]) -> Plan:
-    """Return what a memory becomes when others are merged into it; its text stays, and theirs stay with them,
-    forgotten.
+    """Return what a memory becomes when others are merged into it; its text stays, theirs stay with them, forgotten.
 
     Raises:
         InvalidInput: together they would hold more metadata than one memory may, or a detail does not fit.

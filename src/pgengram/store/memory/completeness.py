@@ -26,8 +26,8 @@ from pgengram.store.connection.database import Database, Row, Transaction
 from pgengram.store.memory import memories, statements
 from pgengram.store.memory import statements as s
 from pgengram.text.derived import IDENTITY, TURN, derived
-from pgengram.text.moments import counted
 from pgengram.text.sameness import content_hash
+from pgengram.text.shown import counted
 
 BATCH: Final = 1_000  # memories looked at in one transaction
 AT_ONCE: Final = 32  # memories embedded together

@@ -131,8 +131,7 @@ def _turns_json(turns: Sequence[Row]) -> Jsonb:
 
 
 async def from_source(tx: Transaction, source: str) -> dict[UUID, Row]:
-    """Lock the memories that come from a source, of every status, and return each by its id: version, status and
-    content.
+    """Lock the memories that come from a source, of every status; return version, status and content of each by its id.
 
     Args:
         tx: of the namespace.

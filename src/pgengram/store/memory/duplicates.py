@@ -1,6 +1,4 @@
-"""What is near to a memory that is being told: others that say nearly the same, forgotten ones that said so, and those
-that it may change.
-"""
+"""What is near to a memory that is told: others that say nearly the same, forgotten ones, and those it may change."""
 
 from __future__ import annotations
 
@@ -20,8 +18,8 @@ from pgengram.store.connection.pool import vectors_parameter
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.schema import VISIBLE
 from pgengram.text.differences import differences, overlap
-from pgengram.text.lexical.words import apart, extra_terms
 from pgengram.text.sameness import OTHERWISE, folded, said_otherwise
+from pgengram.text.words import apart, extra_terms
 
 if TYPE_CHECKING:
     from numpy import float32

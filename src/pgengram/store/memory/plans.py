@@ -24,7 +24,7 @@ from pgengram.store.memory.changes import merged_plan
 from pgengram.store.memory.confirmations import QUOTED, row_versions
 from pgengram.store.memory.merging import move_edges
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import counted
+from pgengram.text.shown import counted
 from pgengram.views import cut
 
 Verb = Literal["merge", "forget", "archive", "tag", "retag", "confirm", "keep", "erase"]
@@ -279,8 +279,7 @@ class ChangePlan:
     async def execute(
         self, tx: Transaction, *, session_id: str | None, listed: bool = True
     ) -> dict[UUID, dict[str, Any]]:
-        """Do all of it, in the transaction in which the memories were locked; return a receipt for each that was
-        erased.
+        """Do all of it, in the transaction that locked the memories; return a receipt for each that was erased.
 
         Args:
             tx: the transaction.

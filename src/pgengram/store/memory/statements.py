@@ -21,7 +21,7 @@ from pgengram.fields import TYPES
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.connection.pool import vectors_of
 from pgengram.text.derived import TURN, derived
-from pgengram.text.lexical.sounds import MARK
+from pgengram.text.sounds import MARK
 
 # What names sound like adds no length to a text: a memory with names is found by its words as if it had no sounds.
 SOUNDS: Final = f"(SELECT count(*) FROM unnest(extra) AS e WHERE starts_with(e, '{MARK}'))::integer"

@@ -29,8 +29,8 @@ from pgengram.store.memory.duplicates import (
 )
 from pgengram.store.memory.memories import Draft, Outcome
 from pgengram.store.memory.plans import ChangePlan, Step
-from pgengram.text.lexical.vocabulary import announces_change
 from pgengram.text.sameness import includes
+from pgengram.text.vocabulary import announces_change
 
 RELATED: Final = "related_to"
 Replaced = Callable[[Row, Sequence[Row]], list[Row]]

@@ -1,6 +1,4 @@
-"""What only somebody who looks at the store asks for: days, the strongest links, vectors of everything, the last uses
-of a memory.
-"""
+"""What only somebody who looks at the store asks for: days, the strongest links, all vectors, a memory's last uses."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from pydantic.dataclasses import dataclass as checked_dataclass
 from typing_extensions import TypedDict
 
 from pgengram.errors import InvalidInput, NotReady
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.runtime.operating_system import rename
 
 FORMAT: Final = 1
@@ -271,7 +271,7 @@ def _script_lines(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
     Raises:
         NotReady: pg_restore cannot read it.
     """
-    process = programs.script_of_dump()
+    process = binaries.script_of_dump()
     assert process.stdin is not None  # noqa: S101 - all three are pipes
     assert process.stdout is not None  # noqa: S101
     assert process.stderr is not None  # noqa: S101
@@ -284,7 +284,7 @@ def _script_lines(dump: IO[bytes]) -> Iterator[Iterator[bytes]]:
         yield map(_with_plain_end, process.stdout)
         if process.wait():
             listening.join()
-            raise NotReady(f"pg_restore failed.\n{b''.join(said[-programs.SAID_LINES :]).decode(errors='replace')}")
+            raise NotReady(f"pg_restore failed.\n{b''.join(said[-binaries.SAID_LINES :]).decode(errors='replace')}")
     finally:
         process.kill()
         process.wait()

@@ -16,7 +16,7 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from pgengram import __version__
 from pgengram.errors import NotReady
-from pgengram.postgres import programs
+from pgengram.postgres import binaries
 from pgengram.store.connection import pooler
 from pgengram.store.connection.begin import HAS_CITUS
 from pgengram.store.recovery import archive
@@ -111,9 +111,9 @@ def write_backup(url: str, path: Path) -> tuple[Manifest, list[Foreign]]:
             raise NotReady("There is nothing to back up: the database has no memories yet.", "Store one first.")
         tables, others = prints(connection), foreign(connection, found)
         [snapshot] = one(connection, "SELECT pg_export_snapshot()")
-        tools = programs.programs_for(connection.info.server_version // 10_000)
+        tools = binaries.programs_for(connection.info.server_version // 10_000)
         how = [] if sight(connection).passes else ["--enable-row-security"]
-        programs.dump(tools, _as_maintenance(pinned), dump, snapshot, [*how, *_without(others, found)])
+        binaries.dump(tools, _as_maintenance(pinned), dump, snapshot, [*how, *_without(others, found)])
         with dump.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         version = ".".join(map(str, divmod(connection.info.server_version, 10_000)))

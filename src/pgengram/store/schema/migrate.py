@@ -18,7 +18,7 @@ from pgengram.postgres.process_locks import NO_WINDOW
 from pgengram.runtime import module_command
 from pgengram.store.connection import locks
 from pgengram.store.connection.begin import HAS_CITUS
-from pgengram.store.connection.reachability import parsed
+from pgengram.store.connection.translation import parsed
 from pgengram.store.schema import place as places
 
 if TYPE_CHECKING:
@@ -85,15 +85,6 @@ def state(url: str) -> State:
         raise _unreachable(error) from error
 
 
-def current_version(url: str) -> str | None:
-    """Return the database's schema version, or None when it has none.
-
-    Raises:
-        NotReady: the database cannot be reached.
-    """
-    return state(url).version
-
-
 def make_new(url: str) -> None:
     """Make the tables of a store in a database without one, all or none, without the migrations and what these import;
     leave a store or a cluster as it is.
@@ -120,8 +111,7 @@ def make_new(url: str) -> None:
 
 
 def migrate(url: str, target: str = "head") -> str | None:
-    """Bring the schema to this version and return the version it had; the rights are made what they must be in any
-    case.
+    """Bring the schema to this version and return the one it had; the rights are made what they must be in any case.
 
     Args:
         url: of the database.
@@ -254,8 +244,7 @@ def _migration_refused(error: BaseException | None) -> NotReady:
 
 
 def migrate_apart(url: str) -> None:
-    """Bring a schema to this version, in another process, as what that imports would stay with a server: 25 MB. Blocks.
-
+    """Bring a schema to this version, in another process, with which the 25 MB of its imports end. Blocks.
     Raises:
         NotReady: as `migrate`.
     """

@@ -13,7 +13,7 @@ from psycopg.rows import class_row
 
 from pgengram.errors import NotReady
 from pgengram.store.connection.begin import APP_ROLE, PGVECTOR
-from pgengram.store.connection.reachability import parsed
+from pgengram.store.connection.translation import parsed
 from pgengram.store.schema.rights import HOLDS, VERSION_TABLE
 
 # Uses pg_class_relname_nsp_index. Builds before the first release had the column memories.voice, the last of them turns

@@ -235,10 +235,7 @@ passkeys = Table(
 )
 Index("passkeys_of_namespace", passkeys.c.namespace)
 server_keys = Table(
-    "server_keys",
-    metadata,
-    Column("purpose", Text, primary_key=True),
-    Column("secret", LargeBinary, nullable=False),
+    "server_keys", metadata, Column("purpose", Text, primary_key=True), Column("secret", LargeBinary, nullable=False)
 )
 # Who was let in and who was not: names of hosts, no secret and no address.
 access_events = Table(
@@ -491,9 +488,7 @@ memory_posting_lists = Table(
     Column("measures", ARRAY(Integer), nullable=False),  # count << 16 | length, one for each memory
 )
 memory_tags = _of_memory(
-    "memory_tags",
-    Column("tag", Text, primary_key=True),
-    Column("position", SmallInteger, nullable=False),
+    "memory_tags", Column("tag", Text, primary_key=True), Column("position", SmallInteger, nullable=False)
 )
 Index("memory_tags_by_tag", memory_tags.c.namespace_id, memory_tags.c.tag, memory_tags.c.memory_id)
 
@@ -685,10 +680,10 @@ conversation_turns = Table(
     Column("project", Text),
     _moment("time", nullable=False),
     Column("terms", ARRAY(Integer), Computed("pgengram_turn_terms(text)", persisted=True)),
-    Column("source_key", BigInteger),  # a hash of how its source calls it; see store/assistant/turn_arrivals.py
+    Column("source_key", BigInteger),  # a hash of how its source calls it; see store/turn_arrivals.py
     _moment("as_of"),  # the newest state of the conversation that has it
     Column("copy_of", BigInteger),  # the key of the turn of another conversation that it is a copy of
-    # What tells it from all others for ever, on each machine; see store/assistant/turn_arrivals.py.
+    # What tells it from all others for ever, on each machine; see store/turn_arrivals.py.
     Column(
         "id",
         BigInteger,

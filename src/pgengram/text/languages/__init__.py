@@ -46,7 +46,7 @@ class LanguageData:
         else; list_commands: a question for a list begins with; all_of_them: ask for a list; not_all: phrases in which
         they don't.
     health, family, money: what words about these begin with; limits: words for what a person must not eat or be given.
-    times: the words for times by list (`text.lexical.time_words`); months, weekdays, seasons and numbers in their
+    times: the words for times by list (`text.time_words`); months, weekdays, seasons and numbers in their
     order, each
         with its spellings.
     """

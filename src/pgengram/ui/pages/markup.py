@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Final
 from markupsafe import Markup, escape
 
 import pgengram
-from pgengram.text.fit import LEAST_PART
-from pgengram.text.lexical.language import function_words
-from pgengram.text.lexical.words import extra_terms, words
+from pgengram.text.language import function_words
 from pgengram.text.markdown import one_line
+from pgengram.text.shown import LEAST_PART
+from pgengram.text.words import extra_terms, words
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt

@@ -27,8 +27,7 @@ from pgengram.errors import PgengramError
 from pgengram.service.toolsets.graph import TOLD
 from pgengram.service.toolsets.maintenance import NONE_GIVEN
 from pgengram.text import differences
-from pgengram.text.fit import NEAREST
-from pgengram.text.moments import ago, day_in_words, exact
+from pgengram.text.shown import NEAREST, ago, day_in_words, exact
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages import markup

@@ -18,7 +18,7 @@ from pgengram.service.toolsets.graph import Graph
 from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.store.memory import memories
 from pgengram.store.reading import history
-from pgengram.text.moments import local_moment
+from pgengram.text.shown import local_moment
 from pgengram.ui.view_data.query_values import filled
 from pgengram.views import EMPTY, Shown, memory_view
 

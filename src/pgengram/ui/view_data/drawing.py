@@ -19,7 +19,7 @@ from pgengram.store import edges
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.reading import ui_queries
 from pgengram.text.markdown import one_line
-from pgengram.text.moments import exact
+from pgengram.text.shown import exact
 from pgengram.ui.view_data.jobs import BackgroundCache
 from pgengram.views import Shown, cut
 

@@ -17,8 +17,8 @@ from pgengram import fields as f
 from pgengram.ids import BEFORE_ALL
 from pgengram.service.manager import MemoryManager
 from pgengram.store.reading import ui_queries
-from pgengram.text.lexical.language import function_words, light_words
-from pgengram.text.lexical.words import words
+from pgengram.text.language import function_words, light_words
+from pgengram.text.words import words
 from pgengram.ui.view_data.jobs import Absent, BackgroundCache
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from pgengram.store.clients.tokens import AccessToken, Scope
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
-from pgengram.text.fit import fit_of
+from pgengram.text.shown import fit_of
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.changes import Changes, Done
 from pgengram.ui.view_data.drawing import NetworkView

@@ -12,7 +12,7 @@ from datetime import datetime
 from functools import partial
 from typing import Any, Final
 
-from pgengram.store.assistant.conversations import Conversation
+from pgengram.store.conversations import Conversation
 from pgengram.text.notes import Note
 from pgengram.transfer.importers.markdown import facts
 from pgengram.transfer.input.json_records import Record

@@ -13,7 +13,7 @@ from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Any, Final
 
-from pgengram.store.assistant.conversations import FROM_FILE, Conversation
+from pgengram.store.conversations import FROM_FILE, Conversation
 from pgengram.transfer.input.containers import SQLITE, read_only
 from pgengram.transfer.input.reading import Projects, files_of, project_folders
 from pgengram.transfer.input.sources import Source

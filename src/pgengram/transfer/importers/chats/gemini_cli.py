@@ -15,7 +15,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 from urllib.parse import unquote
 
-from pgengram.store.assistant.conversations import FROM_FILE, Conversation, source_key
+from pgengram.store.conversations import FROM_FILE, Conversation, source_key
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import files_of
 from pgengram.transfer.input.sources import File, Source

@@ -9,7 +9,7 @@ from itertools import count
 from operator import getitem
 from typing import Any, Final
 
-from pgengram.store.assistant.conversations import FROM_FILE, Conversation
+from pgengram.store.conversations import FROM_FILE, Conversation
 from pgengram.transfer.input.json_records import Broken
 from pgengram.transfer.input.reading import Projects, files_of, project_folders
 from pgengram.transfer.input.sources import File, Source

@@ -14,7 +14,7 @@ from psycopg.rows import dict_row
 from pgengram import fields as f
 from pgengram.details import DETAILS
 from pgengram.errors import InvalidInput
-from pgengram.store.assistant.identity import JSON_ASPECTS, USUAL
+from pgengram.store.identity import JSON_ASPECTS, USUAL
 from pgengram.text.sameness import folded
 from pgengram.transfer.input.reading import file_text
 from pgengram.transfer.input.sources import Source

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, Final
 from zlib import crc32
 
-from pgengram.store.assistant.conversations import FROM_FILE, LAST, Conversation
+from pgengram.store.conversations import FROM_FILE, LAST, Conversation
 from pgengram.transfer.input.reading import is_sqlite, records_of, tables_of
 from pgengram.transfer.input.sources import Source
 from pgengram.transfer.records import (

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Any, Final
 
+from pgengram.text.language import UNKNOWN, language_of
 from pgengram.text.languages import entries, languages
-from pgengram.text.lexical.language import UNKNOWN, language_of
-from pgengram.text.lexical.vocabulary import unaccented
+from pgengram.text.vocabulary import unaccented
 
 LONGEST_PHRASE: Final = 4  # words
 ENOUGH_WORDS: Final = 4  # to know a language by; "1 mei 2000" is read in all of them

@@ -1,6 +1,7 @@
-"""The spaces that a client may use: those that its grant names and its person is in, each with a manager of its own.
+"""Spaces that several people share: each is asked as one of them sees it, and never without being named in a write.
 
-Also the end of a space, and of a person: what is erased, what stays, and who is told.
+A client may use those that its grant names and its person is in, each with a manager of its own. Also the end of a
+space, and of a person: what is erased, what stays, and who is told.
 """
 
 from __future__ import annotations
@@ -230,9 +231,7 @@ class Spaces:
         return [replace(one, shown=shown[one.id], role=min(one.role, MOST[right])) for one, right in mine]
 
     async def to_read(self) -> list[Space]:
-        """Return the spaces that can be read now: none while a replica stands in for the primary, as only that knows at
-        once who has left one.
-        """
+        """Return the spaces that can be read now: none from a replica, which doesn't know at once who has left one."""
         try:
             return await self.listed()
         except DatabaseFailed as error:

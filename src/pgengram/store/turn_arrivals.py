@@ -20,8 +20,8 @@ from typing import Any, Final
 
 from psycopg.types.json import Jsonb
 
-from pgengram.store.assistant.conversations import FROM_FILE, Conversation, Turn
 from pgengram.store.connection.database import Transaction
+from pgengram.store.conversations import FROM_FILE, Conversation, Turn
 
 ID_BITS: Final = 63
 Name = tuple[str, str]  # a client, and a conversation as it calls it
@@ -323,8 +323,7 @@ async def turn_text(tx: Transaction, fact: Fact) -> tuple[str, str | None]:
 
 
 async def add_turns(tx: Transaction, turns: Sequence[Mapping[str, Any]]) -> list[tuple[int, int]]:
-    """Store new turns, each under its own number, or where another has that, behind the last one; return the numbers
-    and ids.
+    """Store new turns, each under its own number or, where another has that, behind the last; return numbers and ids.
 
     Args:
         tx: of the namespace.

@@ -18,7 +18,7 @@ from pgengram.views import Found, Read, Recalled
 
 if TYPE_CHECKING:
     from pgengram.inputs import Question
-    from pgengram.service.spaces.access import Spaces
+    from pgengram.service.spaces import Spaces
     from pgengram.store.membership import Space
 
 Around = Literal["history", "relations", "clusters"]

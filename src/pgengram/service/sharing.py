@@ -16,15 +16,15 @@ from pgengram import fields as f
 from pgengram.errors import InvalidInput
 from pgengram.inputs import NewMemory
 from pgengram.service import confirming
-from pgengram.service.spaces.access import Spaces
+from pgengram.service.spaces import Spaces
 from pgengram.service.tools import ADDS, READS, tool, without_secrets_in
 from pgengram.store import membership
 from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.memory.confirmations import row_versions
 from pgengram.text.languages import languages
-from pgengram.text.lexical.words import words
 from pgengram.text.markdown import one_line
+from pgengram.text.words import words
 from pgengram.views import Answer, Shown
 
 if TYPE_CHECKING:

@@ -1,9 +1,15 @@
-"""Moments in words, the same for a person at the command line and at the page."""
+"""What people are shown, the same at the command line and at the page: moments in words, and which hits of a search.
+
+These are the hits that are likely to answer, and those that contain all that was typed, as people type parts of words.
+"""
 
 from __future__ import annotations
 
+import re
+import unicodedata
+from collections.abc import Mapping, Sequence
 from datetime import UTC, date, datetime, time
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 MINUTE_S, HOUR_S, DAY_S = 60, 3_600, 86_400
 MONTH: Final = 30  # days, from which on a date says more than a number of weeks
@@ -66,3 +72,41 @@ def exact(moment: datetime) -> str:
 def counted(number: int, one: str = "memory", several: str = "memories") -> str:
     """Return a number with what is counted, in the singular or the plural."""
     return f"{number:,} {one if number == 1 else several}"
+
+
+LEAST_PART: Final = 3  # letters of a part of a word
+ACCENTS: Final = re.compile(r"[\u0300-\u036f]")
+NEAREST: Final = 3  # hits that are shown where none may answer
+
+
+class Fit(NamedTuple):
+    """The hits that fit, those that don't, both best first, and whether it is sure that one of them answers."""
+
+    hits: list[dict[str, Any]]
+    others: list[dict[str, Any]]
+    sure: bool
+
+
+def is_likely(hit: Mapping[str, Any], evidence: str | None) -> bool:
+    """Whether a hit is likely to answer: none is where there is no evidence, and no hit that is marked."""
+    return evidence != "none" and not hit.get("unlikely")
+
+
+def fit_of(question: str, hits: Sequence[dict[str, Any]], evidence: str | None) -> Fit:
+    """Return what a person is shown for a question, as it was typed, of its hits, best first, with their evidence."""
+    part = _plain(question)
+    containing = [len(part) >= LEAST_PART and part in _plain(hit["content"]) for hit in hits]
+    fits = [contains or is_likely(hit, evidence) for hit, contains in zip(hits, containing, strict=True)]
+    return Fit(
+        [hit for hit, fit in zip(hits, fits, strict=True) if fit],
+        [hit for hit, fit in zip(hits, fits, strict=True) if not fit],
+        any(containing) or evidence not in ("weak", "none"),
+    )
+
+
+def _plain(text: str) -> str:
+    """Return a text in small letters without accents, as it may be typed in a hurry."""
+    folded = text.casefold()
+    if not folded.isascii():
+        folded = ACCENTS.sub("", unicodedata.normalize("NFKD", folded))
+    return " ".join(folded.split())

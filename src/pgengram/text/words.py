@@ -15,8 +15,8 @@ from threading import get_ident
 from typing import Any, Final, cast
 
 from pgengram.runtime.operating_system import sha256_of
+from pgengram.text.language import asking_words, clear_language, function_words
 from pgengram.text.languages import language_data
-from pgengram.text.lexical.language import asking_words, clear_language, function_words
 
 MAX_DETAIL_CHARACTERS: Final = 4_000  # of metadata that is searched; more would drown the content
 MAX_EXTRA_TERMS: Final = 4_000
@@ -127,6 +127,7 @@ def letters(text: str) -> int:
 # Languages with many endings for which Snowball (Porter 2001) has no rules, or only those of nouns, as for Turkish: the
 # forms of a word have their first letters in common, which finds about as much as rules do (McNamee, Nicholas and
 # Mayfield 2009).
+POSSESSIVE: Final = re.compile(r"['’]s$")  # of a name or noun in English
 FIRST_LETTERS: Final = 4  # the lexicons are made with them
 REMEMBERED: Final = 20_000  # words; one costs about 50 µs
 
@@ -205,9 +206,7 @@ def in_english(text: str) -> dict[str, list[str]]:
 
 
 def lookup_key(language: str, word: str) -> str:
-    """Return what a word in lower case is looked up by: its stem, or its first letters where its language has no rules
-    for that.
-    """
+    """Return what a word in lower case is looked up by: its stem, or its first letters without rules for that."""
     of = language_data(language)
     if of.lexicon in ("characters", "syllables"):
         return word

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from pgengram.text.fit import LEAST_PART, fit_of
+from pgengram.text.shown import LEAST_PART, fit_of
 
 TEXT = st.text(st.characters(categories=("L", "N", "Zs"), max_codepoint=0x24F), min_size=1, max_size=40)
 UNLIKELY = st.lists(st.booleans(), max_size=12)

@@ -17,7 +17,7 @@ from itertools import groupby, product
 from operator import add
 from typing import Final
 
-from pgengram.text.lexical.language import clear_language, function_words
+from pgengram.text.language import clear_language, function_words
 
 SHORTEST: Final = 3  # sounds: with two, every word sounds like some name
 MARK: Final = "sound:"  # of a term that is no word

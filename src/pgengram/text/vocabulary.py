@@ -12,9 +12,9 @@ from functools import cache, lru_cache
 from itertools import chain
 from typing import Final
 
+from pgengram.text.language import ENGLISH, function_words
 from pgengram.text.languages import LanguageData, entries, languages, phrases
-from pgengram.text.lexical.language import ENGLISH, function_words
-from pgengram.text.lexical.words import QUESTION_MARKS, is_unspaced, words
+from pgengram.text.words import QUESTION_MARKS, is_unspaced, words
 
 SPELLINGS: Final = ("months", "weekdays", "seasons")  # an entry of these is a number, in each of its spellings
 DATES: Final = (*SPELLINGS, "today", "yesterday", "tomorrow")

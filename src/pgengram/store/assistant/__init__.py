@@ -1,1 +1,0 @@
-"""What an assistant keeps for itself: identity, beliefs, working memories."""

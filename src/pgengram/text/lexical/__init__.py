@@ -1,1 +1,0 @@
-"""Words: how text is split, in which language it is, and what its words say of it."""
