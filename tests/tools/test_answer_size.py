@@ -208,13 +208,14 @@ def test_whatever_the_texts_are_made_of_an_answer_has_no_more_bytes_than_it_may(
     "view",
     [
         as_read([as_hit(1, "\x01" * 16_000)], []),
-        Stored(memory_id="1", message="Remembered.", created=True, memory=as_hit(1, "\x01" * 16_000)),
+        Stored(memory_id=str(UUID(int=1)), message="Remembered.", created=True, memory=as_hit(1, "\x01" * 16_000)),
     ],
 )
 def test_a_memory_that_is_longer_alone_comes_whole_and_the_answer_says_so(view: BaseModel) -> None:
     answer = within_room(view, in_full)
 
     [memory] = answer.get("memories") or [answer["memory"]]
+    assert answer.get("memory_id", memory["id"]) == memory["id"]
     assert memory["content"] == "\x01" * 16_000
     assert LONGER in answer["note"]
 

@@ -14,6 +14,7 @@ from pgengram.views import Found, Read, Shown
 # stricter of them refuse what has more than 25,000 together.
 MOST: Final = 48_000
 CLIPPED: Final = (2_000, 500, 200)  # characters that are left of each text, until the answer fits
+LEAST: Final = 300  # bytes that each field keeps beside a memory that is longer alone
 AROUND: Final = ("history", "relations", "clusters")  # of a memory, beside what it says
 # One memory, and what a caller repeats.
 WHOLE: Final = frozenset({"memory", "text", "next_cursor", "not_shown", "confirm_token"})
@@ -153,7 +154,7 @@ def _with_beginnings(answer: Shown, names: Sequence[str], room: int) -> Shown:
     room -= size_of({**answer, **{name: type(answer[name])() for name in names}})
     kept = {**answer}
     for place, name in enumerate(sorted(names, key=lambda name: size_of(answer[name]))):
-        kept[name] = _beginning(answer[name], room // (len(names) - place))
+        kept[name] = _beginning(answer[name], max(LEAST, room // (len(names) - place)))
         room -= size_of(kept[name]) - 2
     return kept
 
