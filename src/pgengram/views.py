@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from math import log
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from uuid import UUID
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -85,13 +85,22 @@ class StoredMany(Answer):
     degraded: Annotated[bool | None, Unlisted] = None
 
 
+class Page(NamedTuple):
+    """What makes a page of hits shorter: `after` returns the fields that say how it goes on after so many, and `note`
+    has it counted that so many were shown.
+    """
+
+    after: Callable[[int], Shown]
+    note: Callable[[int], None]
+
+
 class Found(Answer):
     """Answer of search_memories.
 
     answered: the probability that one of the hits answers, of which `evidence` is a coarse form; in_detail: whether the
-    caller asked for every field of the hits; period: the times that the question was read to
-    name; turns: what was said, where the caller asked for it; turns_match: how many turns match, unless `turns` has
-    all of them; stale: the newest memories may be missing, as only a replica could be asked.
+    caller asked for every field of the hits; is_cut: whether the page has more hits; period: the times that the
+    question was read to name; turns: what was said, where the caller asked for it; turns_match: how many turns match,
+    unless `turns` has all of them; stale: the newest memories may be missing, as only a replica could be asked.
     """
 
     query: Annotated[str, Unlisted]
@@ -112,6 +121,8 @@ class Found(Answer):
     degraded: Annotated[bool | None, Unlisted] = None
     stale: Annotated[bool | None, Unlisted] = None
     in_detail: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
+    is_cut: Annotated[bool, Unlisted] = Field(default=False, exclude=True)
+    page: Annotated[Page | None, Unlisted] = Field(default=None, exclude=True)
 
     def is_likely(self, hit: Shown) -> bool:
         """Whether one of its hits is likely to answer."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from datetime import timedelta
 from typing import Any
 
 import pytest
 from mcp import Client
 
-from helpers import Answer, Database, Served, call, refused, remember
+from helpers import PATIENCE_S, Answer, Database, Served, call, refused, remember
+from pgengram.search.question import Question
 from pgengram.service.manager import MemoryManager
+from pgengram.service.toolsets import reviewing
+from pgengram.service.toolsets.maintenance import Maintenance
 from pgengram.service.toolsets.reviewing import Review
 from pgengram.store.maintenance import findings
 
@@ -337,3 +342,29 @@ async def test_a_review_may_judge_its_pairs_for_as_long_as_a_busy_machine_takes(
 
         allowed = await tx.rows("SELECT current_setting('idle_in_transaction_session_timeout') AS silence")
     assert allowed == [{"silence": "0"}]
+
+
+async def test_other_calls_are_answered_while_a_review_compares_texts(
+    manager: MemoryManager, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, compares, is_answered = asyncio.get_running_loop(), asyncio.Event(), threading.Event()
+    sorted_out = reviewing.sorted_out
+
+    def goes_on_after_the_other_call(*given: Any) -> Any:
+        assert threading.current_thread() is not threading.main_thread(), "nothing else is answered meanwhile"
+        loop.call_soon_threadsafe(compares.set)
+        assert is_answered.wait(PATIENCE_S)
+        return sorted_out(*given)
+
+    async def answers_a_search() -> int:
+        await compares.wait()
+        return (await manager.search_memories(Question(query="tea"))).count
+
+    monkeypatch.setattr(reviewing, "sorted_out", goes_on_after_the_other_call)
+    async with asyncio.TaskGroup() as calls:
+        reviewed = calls.create_task(Maintenance(manager).review_memories(["contradictions"]))
+        searched = calls.create_task(answers_a_search())
+        searched.add_done_callback(lambda _: is_answered.set())
+
+    assert searched.result() == 0
+    assert reviewed.result().found == {"contradictions": 0}

@@ -10,6 +10,7 @@ import pytest
 
 from helpers import Database, call, connected, database_of, found, read, refused, remember
 from pgengram.errors import NotReady
+from pgengram.fields import TYPES
 from pgengram.inputs import NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -55,7 +56,7 @@ async def two_namespaces(postgres: str, template: str) -> AsyncIterator[Database
     with database_of(postgres, template) as database:
         for namespace in ("ada", "ben"):
             manager = MemoryManager(Settings(database_url=database.url, namespace=namespace))
-            for type_ in ("episodic", "semantic", "procedural", "strategic"):
+            for type_ in TYPES:
                 new = {"content": f"{namespace} has a {type_} memory.", "type": type_, "tags": [namespace]}
                 await manager.create_memory(NewMemory.model_validate(new))
             await manager.close()

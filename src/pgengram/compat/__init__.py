@@ -1,27 +1,13 @@
-"""Other memory servers' tools on the same manager, one file each."""
+"""Other memory servers' tools on the same manager, one file each: `COMPAT` of the settings names them."""
 
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING, Final
-
-from pgengram.settings import COMPAT
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pgengram.compat.adapter import CompatAdapter
     from pgengram.service.manager import MemoryManager
-
-CLASSES: Final[dict[str, str]] = {
-    "agi": "Agi",
-    "session-continuity": "SessionContinuity",
-    "skynet": "Skynet",
-    "ownsona": "Ownsona",
-    "crow": "Crow",
-    "mcp-memory": "McpMemory",
-    "mcp-memory-service": "McpMemoryService",
-    "basic-memory": "BasicMemory",
-}
-assert CLASSES.keys() == set(COMPAT), "the setting knows the same systems"  # noqa: S101
 
 
 def categories_of(system: str) -> tuple[str, ...]:
@@ -30,7 +16,9 @@ def categories_of(system: str) -> tuple[str, ...]:
 
 
 def _class_of(system: str) -> type[CompatAdapter]:
-    made: type[CompatAdapter] = getattr(import_module(f"{__name__}.{system.replace('-', '_')}"), CLASSES[system])
+    """Return the class that is named like the system, in the file that is."""
+    file = import_module(f"{__name__}.{system.replace('-', '_')}")
+    made: type[CompatAdapter] = getattr(file, system.title().replace("-", ""))
     return made
 
 

@@ -6,7 +6,6 @@ in it says. Lists are constants; whatever needs the database waits for it as a t
 
 from __future__ import annotations
 
-import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
@@ -40,6 +39,7 @@ from mcp_types import (
     TextResourceContents,
 )
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from pydantic_core import to_json
 
 from pgengram import fields as f
 from pgengram.compat import categories_of
@@ -49,7 +49,8 @@ from pgengram.mcp.binding import CARD
 from pgengram.runtime.context import here
 from pgengram.runtime.logs import trace
 from pgengram.search.results import Cursor, budget
-from pgengram.service.answers import MOST, bounded, contexts, names_asked
+from pgengram.service.answers import contexts, names_asked
+from pgengram.service.answers.room import AROUND, MOST, bounded
 from pgengram.store.maintenance import findings
 from pgengram.store.reading import names
 from pgengram.text.tags import normalised_tag
@@ -69,7 +70,6 @@ CARD_TYPE: Final = "text/html;profile=mcp-app"
 NOT_FOUND: Final = -32002  # of protocols up to 2025-11-25; later ones say INVALID_PARAMS
 OFFERED: Final = 100  # completions at most, as the protocol has it
 SHOWN_TAGS: Final = 100
-AROUND: Final = ("history", "relations", "clusters")  # of a memory; its text comes whole
 
 RESOURCES: Final = {
     "categories": ("Types and kinds",
@@ -159,13 +159,14 @@ class Library:
         if name == "context":
             return await self.context() or NOTHING, PLAIN
         if name == "categories":
-            return _json_text(bounded(await self.categories(), MOST)), JSON
+            return to_json(bounded(await self.categories(), MOST)).decode(), JSON
         if name == "stats":
             from pgengram.service.toolsets.maintenance import Maintenance
 
             stats = await Maintenance(self.manager).memory_stats(tags=SHOWN_TAGS)
-            return _json_text(bounded(stats.model_dump(mode="json", exclude_none=True, by_alias=True), MOST)), JSON
-        return _json_text(await self.memory(name)), JSON
+            counted = stats.model_dump(mode="json", exclude_none=True, by_alias=True)
+            return to_json(bounded(counted, MOST)).decode(), JSON
+        return to_json(await self.memory(name)).decode(), JSON
 
     async def categories(self) -> dict[str, Any]:
         """Return every type and kind there is with how many active memories have it, and the tags in use.
@@ -272,10 +273,6 @@ def _supplied(name: str, given: Mapping[str, str]) -> dict[str, str]:
 
 class _Ids(Request):
     ids: list[f.MemoryId]
-
-
-def _json_text(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, indent=2)
 
 
 # ------------------------------------------------------------------------------------------------------- over the wire

@@ -50,7 +50,8 @@ def _(view: Found) -> Shown:
         answer.pop("results")
     elif not view.in_detail:
         answer |= _hits_in_brief(view)
-        if view.note or any(hit.get("unlikely") for hit in view.results):  # what follows is no likelier, or told of
+        if not view.is_cut and (view.note or any(hit.get("unlikely") for hit in view.results)):
+            # what follows is no likelier, or told of
             answer.pop("next_cursor", None)
     return answer
 

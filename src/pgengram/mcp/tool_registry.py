@@ -22,9 +22,8 @@ from pgengram.mcp.binding import ToolBinding
 from pgengram.mcp.short_answers import in_brief, in_full
 from pgengram.runtime.context import ACTOR, ASKER, BRIEFLY, PROGRESS, ROOM, Asker, client_named
 from pgengram.runtime.logs import measure, trace
-from pgengram.service.answers import MOST, bounded, bounded_as_it_is
+from pgengram.service.answers.room import MOST, bounded_as_it_is, within_room
 from pgengram.service.tools import Tool
-from pgengram.views import Found, Read
 
 if TYPE_CHECKING:
     from pgengram.mcp.spaces import SpaceCalls
@@ -240,12 +239,10 @@ def _tool_result(view: BaseModel, *, short: bool) -> Answer:
     What has no fixed shape goes as text alone: structured content must be an object.
     """
     if isinstance(view, RootModel):
-        root, note = bounded_as_it_is(view.root, MOST)
-        texts = [root if isinstance(root, str) else _compact(root), *([note] if note else [])]
+        root, note = bounded_as_it_is(view.root)
+        texts = [root if isinstance(root, str) else to_json(root).decode(), *([note] if note else [])]
         return {"content": [_text_block(text) for text in texts], "isError": False}
-    answer = in_brief(view) if short else in_full(view)
-    if not isinstance(view, Found | Read):  # these go on with a cursor, and have at least one memory whole
-        answer = bounded(answer, MOST)
+    answer = within_room(view, in_brief if short else in_full)
     return {
         "content": [_text_block(to_json(answer).decode())],  # refuses text that is no Unicode
         "isError": getattr(view, "ok", True) is False,
@@ -255,13 +252,10 @@ def _tool_result(view: BaseModel, *, short: bool) -> Answer:
 
 def _failure(error: Mapping[str, str]) -> Answer:
     """Return an error as text only: TypeScript clients check structured content against the view even in errors."""
-    text = _compact({"ok": False, "error": error}).encode("utf-8", "replace").decode()
+    text = json.dumps({"ok": False, "error": error}, ensure_ascii=False, separators=(",", ":"))
+    text = text.encode("utf-8", "replace").decode()
     return {"content": [_text_block(text)], "isError": True}
 
 
 def _text_block(text: str) -> dict[str, str]:
     return {"type": "text", "text": text}
-
-
-def _compact(value: object) -> str:
-    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))

@@ -8,12 +8,11 @@ from uuid import UUID
 
 from pgengram import fields as f
 from pgengram.inputs import Question
-from pgengram.runtime.context import BRIEFLY, here
+from pgengram.runtime.context import ROOM, here
 from pgengram.search import listing
 from pgengram.search.question import in_time
 from pgengram.search.results import Cursor, Hit, Hits, budget, next_cursor, parse_cursor, query_fingerprint
 from pgengram.search.results.budget import question_parts
-from pgengram.service import answers
 from pgengram.service.answers import names_asked, said
 from pgengram.store.connection.replica import STALE
 from pgengram.store.memory import changes, memories
@@ -22,7 +21,7 @@ from pgengram.store.reading import history
 from pgengram.text.language import clear_language
 from pgengram.text.vocabulary import asks_for_all, is_small_talk
 from pgengram.text.words import damaged, words
-from pgengram.views import Found, Read, Recalled, Shown, around_view, memory_view, problems_view
+from pgengram.views import Found, Page, Read, Recalled, around_view, memory_view, problems_view
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -34,7 +33,6 @@ RECALLED: Final = 30  # memories looked at for a context
 BUDGET_TOO_SMALL: Final = "Nothing fits into max_chars; raise it."
 MAX_BUDGET: Final = 50_000  # characters of a recalled context
 MAX_COUNTED: Final = 10_000
-NOT_SHOWN: Final = "These memories don't fit into one answer; read those in not_shown with another call."
 NOTHING: Final = Hits([], "list")
 
 
@@ -68,19 +66,27 @@ async def _found_page(
     if not hits.found:
         question, hits, note = await _again(core, question, place, hits, spaces)
     names_asked.keep_needed(question, hits.found)
-    fitting, views = _fitting(question, hits)
-    core.note_shown(fitting, spaces)
-    more = bool(fitting) and (len(fitting) < len(hits.found) or len(hits.found) == question.limit or further > 0)
+    fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
+    full = len(hits.found) == question.limit or further > 0
+
+    def after(count: int) -> dict[str, Any]:
+        more = count > 0 and (count < len(hits.found) or full)
+        return {
+            "next_cursor": next_cursor(place, mark, fitting[:count], more=more),
+            "next_offset": place.offset + count if more and hits.how != "list" else None,
+        }
+
+    if ROOM.get() is None:  # else whoever makes it fit says how many of them are shown
+        core.note_shown(fitting, spaces)
     return Found(
         query="\n".join(question.queries),
         count=len(fitting),
         evidence=_answer_evidence(question, hits),
         answered=hits.answered and round(hits.answered, 3),
-        results=views,
+        results=[budget.hit_view(hit, detail=question.detail) for hit in fitting],
         in_detail=question.detail,
         search=hits.how,
-        next_cursor=next_cursor(place, mark, fitting, more=more),
-        next_offset=place.offset + len(fitting) if more and hits.how != "list" else None,
+        **after(len(fitting)),
         hidden=hits.hidden_by_reason or None,
         period=period,
         note=note,
@@ -89,15 +95,8 @@ async def _found_page(
         **await said.beside(core, question, hits.evidence),
         degraded=_degraded(core, hits),
         stale=STALE.get() or None,
+        page=Page(after, lambda count: core.note_shown(fitting[:count], spaces)),
     )
-
-
-def _fitting(question: Question, hits: Hits) -> tuple[list[Hit], list[Shown]]:
-    """Return the hits that fit into the answer, and as they are shown."""
-    fitting = budget.fit_budget(hits.found, question.max_chars, whole=question.detail)
-    views = [budget.hit_view(hit, detail=question.detail) for hit in fitting]
-    count = answers.fitting_views(views, in_brief=BRIEFLY.get() and not question.detail)
-    return fitting[:count], views[:count]
 
 
 async def _hits(core: Core, question: Question, place: Cursor, spaces: Sequence[Beside]) -> tuple[Hits, int]:
@@ -231,13 +230,9 @@ async def read_whole(core: Core, tx: Transaction, ids: Sequence[str], include: S
     if "history" in include:
         await _add_history_of_erased(tx, missing)
     found = [id_ for id_ in there.ids if id_ in rows]
-    views = [answers.with_short_history(memory_view(rows[id_]) | around_view(around[id_])) for id_ in found]
-    fit = answers.fitting_views(views)
     return Read(
         ok=bool(rows),
-        memories=views[:fit],
-        not_shown=[*map(str, found[fit:])] or None,
-        note=NOT_SHOWN if fit < len(found) else None,
+        memories=[memory_view(rows[id_]) | around_view(around[id_]) for id_ in found],
         missing=missing,
         error=missing[0]["error"] if missing and not rows else None,
     )

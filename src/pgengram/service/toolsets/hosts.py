@@ -9,7 +9,7 @@ from pydantic import BaseModel, Field
 from pgengram import fields as f
 from pgengram.errors import InvalidInput, NotFound
 from pgengram.inputs import Question
-from pgengram.runtime.context import CITED_AT
+from pgengram.runtime.context import CITED_AT, ROOM
 from pgengram.service.tools import READS, tool
 from pgengram.service.toolsets import Toolset
 from pgengram.text.markdown import one_line
@@ -52,6 +52,7 @@ class Hosts(Toolset):
     @tool(READS, title="Search")
     async def search(self, query: Annotated[str, f.Text, Field(max_length=f.MAX_QUERY)]) -> Results:
         """Find memories by meaning and words, best first. To read one whole: fetch."""
+        ROOM.set(None)  # of each hit only its title is shown
         found = await self._manager().search_memories(Question(query=query, limit=MOST, detail=True))
         return Results(
             results=[Result(id=hit["id"], title=_title_of(hit["content"]), url=_page_of(hit)) for hit in found.results]
@@ -114,6 +115,7 @@ class Card(Toolset):
         manager: Any = self.core
         chosen = ids
         if not ids:
+            ROOM.set(None)  # what is found is read whole, and made to fit then
             found = await manager.search_memories(Question(query=query, limit=f.USUAL_LIMIT))
             chosen = [hit["id"] for hit in found.results]
         if not chosen:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime, timedelta
 from itertools import chain
@@ -112,12 +113,21 @@ class Review:
         self.looked_at = {"memories": all_of_them, "compared": 0}
         near = [] if model is None else await self._near(ids, model, threshold, offset)
         self.pairs = [pair for pair in near if pair.similarity >= threshold]
-        crowded = crowding_of_pairs(near)
-        further = (pair for pair in near if pair.similarity < threshold)
-        apart = [pair for pair in further if at_most(pair.similarity, crowded[pair]) >= HINTED]
+        apart, crowded = await asyncio.to_thread(_worth_reading, near, threshold)
         linked = await findings.linked_contradictions(self._tx, projects=self._projects, limit=self._limit)
         named = {*chain(((pair.one, pair.other) for pair in (*self.pairs, *apart)), linked)}
         rows = await memories.read_memories(self._tx, sorted({*chain.from_iterable(named)}), self._tx.model_id)
+        # Thousands of texts are compared: other calls are answered meanwhile.
+        await asyncio.to_thread(self._note_pairs, apart, crowded, linked, rows)
+
+    def _note_pairs(
+        self,
+        apart: Sequence[Pair],
+        crowded: Mapping[Pair, float],
+        linked: Iterable[tuple[UUID, UUID]],
+        rows: dict[UUID, Row],
+    ) -> None:
+        """Judge what the memories of near pairs are to each other, and note it; in any thread."""
         alike, otherwise, differing = sorted_out(self.pairs, rows)
         self._note_contradictions(differing, linked, rows)
         self._note_outdated(surest(succeeding(apart, crowded, rows), HINTED), rows)
@@ -327,6 +337,13 @@ class Review:
         if any(authors):
             finding["authors"] = authors
         self.findings.setdefault(name, []).append(_in_brief(finding) if BRIEFLY.get() else finding)
+
+
+def _worth_reading(near: Sequence[Pair], threshold: float) -> tuple[list[Pair], dict[Pair, float]]:
+    """Return the pairs below the threshold whose texts may tell of a change, and how crowded it is around each pair."""
+    crowded = crowding_of_pairs(near)
+    further = (pair for pair in near if pair.similarity < threshold)
+    return [pair for pair in further if at_most(pair.similarity, crowded[pair]) >= HINTED], crowded
 
 
 def _day(moment: datetime) -> str:

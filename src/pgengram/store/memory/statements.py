@@ -10,11 +10,15 @@ be in an expression over columns).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from datetime import timedelta
+from types import NoneType, UnionType
+from typing import Annotated, Any, Final, Union, get_args, get_origin
 from uuid import UUID
 
 from psycopg.types.json import Jsonb
+from pydantic import AwareDatetime
 
+from pgengram.details import CONFIDENCE_NAME, DETAILS
 from pgengram.embedders import Passage
 from pgengram.errors import ModelSwitched
 from pgengram.fields import TYPES
@@ -23,6 +27,10 @@ from pgengram.store.connection.pool import vectors_of
 from pgengram.text.derived import TURN, derived
 from pgengram.text.sounds import MARK
 
+# Of the columns that keep what a memory's detail has.
+SQL_TYPES: Final = {
+    str: "text", bool: "boolean", int: "integer", float: "double precision", AwareDatetime: "timestamptz", timedelta: "interval",
+}  # fmt: skip
 # What names sound like adds no length to a text: a memory with names is found by its words as if it had no sounds.
 SOUNDS: Final = f"(SELECT count(*) FROM unnest(extra) AS e WHERE starts_with(e, '{MARK}'))::integer"
 # One statement writes everything of up to 200 memories, so there is no moment in which half of one exists. Rows are
@@ -65,35 +73,7 @@ WITH given AS MATERIALIZED (
 ), activation AS (
   INSERT INTO memory_activation (namespace_id, memory_id, importance, rate_per_day, started_at)
   SELECT %(namespace_id)s, id, importance, rate_per_day, now() FROM fresh RETURNING [activation]
-), episodic AS (
-  INSERT INTO episodic_memories (namespace_id, memory_id, action_taken, context, result, emotional_valence,
-    verification_status, event_time)
-  SELECT %(namespace_id)s, id, nullif(detail -> 'action_taken', 'null'), nullif(detail -> 'context', 'null'),
-    nullif(detail -> 'result', 'null'), (detail ->> 'emotional_valence')::double precision,
-    (detail ->> 'verification_status')::boolean, coalesce((detail ->> 'event_time')::timestamptz, occurred_at, now())
-  FROM fresh WHERE type = 'episodic' RETURNING [episodic detail]
-), semantic AS (
-  INSERT INTO semantic_memories (namespace_id, memory_id, category, related_concepts, source_references, contradictions,
-    last_validated)
-  SELECT %(namespace_id)s, id, ARRAY(SELECT jsonb_array_elements_text(detail -> 'category')),
-    ARRAY(SELECT jsonb_array_elements_text(detail -> 'related_concepts')), nullif(detail -> 'source_references', 'null'),
-    nullif(detail -> 'contradictions', 'null'), (detail ->> 'last_validated')::timestamptz
-  FROM fresh WHERE type = 'semantic' RETURNING [semantic detail]
-), procedural AS (
-  INSERT INTO procedural_memories (namespace_id, memory_id, steps, prerequisites, success_count, total_attempts,
-    failure_points, average_duration)
-  SELECT %(namespace_id)s, id, detail -> 'steps', detail -> 'prerequisites', (detail ->> 'success_count')::integer,
-    (detail ->> 'total_attempts')::integer, nullif(detail -> 'failure_points', 'null'),
-    (detail ->> 'average_duration')::interval
-  FROM fresh WHERE type = 'procedural' RETURNING [procedural detail]
-), strategic AS (
-  INSERT INTO strategic_memories (namespace_id, memory_id, pattern_description, supporting_evidence, success_metrics,
-    adaptation_history, context_applicability)
-  SELECT %(namespace_id)s, id, detail ->> 'pattern_description', nullif(detail -> 'supporting_evidence', 'null'),
-    nullif(detail -> 'success_metrics', 'null'), nullif(detail -> 'adaptation_history', 'null'),
-    nullif(detail -> 'context_applicability', 'null')
-  FROM fresh WHERE type = 'strategic' RETURNING [strategic detail]
-), tagged AS (
+), [details], tagged AS (
   INSERT INTO memory_tags (namespace_id, memory_id, tag, position)
   SELECT %(namespace_id)s, fresh.id, t.tag, t.position FROM fresh, unnest(tags) WITH ORDINALITY AS t(tag, position)
   RETURNING 1
@@ -122,9 +102,38 @@ FROM [stored]
 """
 _SHOWN_WHOLE: Final = """stored.*, activation.importance, activation.rate_per_day, activation.access_count,
   activation.last_accessed_at, pgengram_relevance(activation.relevance_anchor, activation.rate_per_day, now()) AS relevance,
-  fresh.tags, coalesce((SELECT detail FROM episodic WHERE memory_id = stored.id), (SELECT detail FROM semantic WHERE memory_id = stored.id),
-    (SELECT detail FROM procedural WHERE memory_id = stored.id), (SELECT detail FROM strategic WHERE memory_id = stored.id)) AS detail,
+  fresh.tags, coalesce([detail]) AS detail,
   (SELECT count(*) FROM vectors WHERE memory_id = stored.id) AS vectors"""
+
+DEFAULTS: Final = {"event_time": "occurred_at, now()"}  # of a detail that is not given
+
+
+def _insert_detail(type_: str, *, whole: bool) -> str:
+    """Return the part of the statement that stores the detail of a type, each key in the column of its name."""
+    names = [name for name in DETAILS[type_].model_fields if name != CONFIDENCE_NAME.get(type_)]
+    values = [_detail_value(type_, name) for name in names]
+    detail = f"memory_id, to_jsonb({type_}_memories) - 'namespace_id' - 'memory_id' AS detail"
+    return f"""{type_} AS (
+  INSERT INTO {type_}_memories (namespace_id, memory_id, {", ".join(names)})
+  SELECT %(namespace_id)s, id, {", ".join(values)} FROM fresh WHERE type = '{type_}' RETURNING {detail if whole else "1"})"""
+
+
+def _detail_value(type_: str, name: str) -> str:
+    """Return the expression that takes one key out of the detail of a memory."""
+    kind = _bare_type(DETAILS[type_].model_fields[name].annotation)
+    if kind is Any:
+        return f"nullif(detail -> '{name}', 'null')"
+    if kind is list:
+        return f"ARRAY(SELECT jsonb_array_elements_text(detail -> '{name}'))"
+    value = f"(detail ->> '{name}')::{SQL_TYPES[kind]}"
+    return f"coalesce({value}, {DEFAULTS[name]})" if name in DEFAULTS else value
+
+
+def _bare_type(annotation: Any) -> Any:
+    """Return the type of a value without its bounds, and without None."""
+    if get_origin(annotation) not in (Annotated, Union, UnionType):
+        return get_origin(annotation) or annotation
+    return _bare_type(next(one for one in get_args(annotation) if one is not NoneType))
 
 
 def _create_statement(*, whole: bool) -> str:
@@ -141,9 +150,8 @@ def _create_statement(*, whole: bool) -> str:
         if whole
         else "stored",
     }
-    for type_ in TYPES:
-        detail = f"memory_id, to_jsonb({type_}_memories) - 'namespace_id' - 'memory_id' AS detail"
-        made[f"[{type_} detail]"] = detail if whole else "1"
+    made["[details]"] = ", ".join(_insert_detail(type_, whole=whole) for type_ in TYPES)
+    made["[detail]"] = ", ".join(f"(SELECT detail FROM {type_} WHERE memory_id = stored.id)" for type_ in TYPES)
     statement = _CREATE
     for place, text in made.items():
         statement = statement.replace(place, text)
@@ -191,20 +199,21 @@ FROM unnest(%(tags)s::text[]) WITH ORDINALITY AS t(tag, position), (
 RETURNING tag
 """
 
+_DETAILS_OF_ONE: Final = "\n".join(
+    f"LEFT JOIN {type_}_memories {type_} ON {type_}.namespace_id = %(namespace_id)s AND {type_}.memory_id = m.id"
+    for type_ in TYPES
+)
 # Uses the primary key of each table.
-READ: Final = """
+READ: Final = f"""
 SELECT m.*, a.importance, a.rate_per_day, a.access_count, a.last_accessed_at,
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance,
   ARRAY(SELECT tag FROM memory_tags t WHERE t.namespace_id = %(namespace_id)s AND t.memory_id = m.id ORDER BY position, tag) AS tags,
-  coalesce(to_jsonb(e), to_jsonb(s), to_jsonb(p), to_jsonb(g)) - 'namespace_id' - 'memory_id' AS detail,
+  coalesce({", ".join(f"to_jsonb({type_})" for type_ in TYPES)}) - 'namespace_id' - 'memory_id' AS detail,
   (SELECT count(*) FROM memory_vectors v
    WHERE v.namespace_id = %(namespace_id)s AND v.memory_id = m.id AND v.model_id = %(model_id)s) AS vectors
 FROM memories m
 JOIN memory_activation a ON a.namespace_id = %(namespace_id)s AND a.memory_id = m.id
-LEFT JOIN episodic_memories e ON e.namespace_id = %(namespace_id)s AND e.memory_id = m.id
-LEFT JOIN semantic_memories s ON s.namespace_id = %(namespace_id)s AND s.memory_id = m.id
-LEFT JOIN procedural_memories p ON p.namespace_id = %(namespace_id)s AND p.memory_id = m.id
-LEFT JOIN strategic_memories g ON g.namespace_id = %(namespace_id)s AND g.memory_id = m.id
+{_DETAILS_OF_ONE}
 WHERE m.namespace_id = %(namespace_id)s AND m.id = ANY(%(ids)s)
 """
 

@@ -883,7 +883,13 @@ END
 $$
 """
 # Tables that are spread over machines have no triggers, and a view of them would have to be dealt out first.
-FOR_PEOPLE: Final = """
+_DETAILS: Final = "".join(
+    f"""
+    {"ELSE" if type_ == f.TYPES[-1] else f"WHEN '{type_}' THEN"} (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id'
+      FROM {type_}_memories d WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)"""
+    for type_ in f.TYPES
+)
+FOR_PEOPLE: Final = f"""
 DO $do$ BEGIN
   IF NOT EXISTS (SELECT FROM pg_extension WHERE extname = 'citus') THEN
 CREATE TRIGGER pgengram_keeps_text BEFORE UPDATE OF content ON memories FOR EACH ROW
@@ -893,16 +899,7 @@ SELECT m.id, m.short_id, m.type, m.kind, m.content,
   pgengram_relevance(a.relevance_anchor, a.rate_per_day, now()) AS relevance, a.importance,
   ARRAY(SELECT t.tag FROM memory_tags t WHERE t.namespace_id = m.namespace_id AND t.memory_id = m.id ORDER BY t.position) AS tags,
   m.project, m.collection, m."user", m.speaker, m.source, m.session_id, m.confidence, m.emotion, m.pinned,
-  CASE m.type
-    WHEN 'episodic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM episodic_memories d
-                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
-    WHEN 'semantic' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM semantic_memories d
-                          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
-    WHEN 'procedural' THEN (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM procedural_memories d
-                            WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
-    ELSE (SELECT to_jsonb(d) - 'namespace_id' - 'memory_id' FROM strategic_memories d
-          WHERE d.namespace_id = m.namespace_id AND d.memory_id = m.id)
-  END AS detail,
+  CASE m.type{_DETAILS} END AS detail,
   m.metadata, m.occurred_at, m.created_at, m.updated_at, m.expires_at, a.last_accessed_at, a.access_count, m.version,
   m.namespace_id
 FROM memories m JOIN memory_activation a ON a.namespace_id = m.namespace_id AND a.memory_id = m.id
