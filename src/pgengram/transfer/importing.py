@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final, cast
 from uuid import UUID
@@ -232,14 +232,14 @@ class _Import:
 
     async def _take_undone(self, pairs: list[Pair]) -> list[Pair]:
         """Restore those of these memories that an undo forgot; return the others, and those that differ in the file."""
-        arrivals = {arrived.id: arrived for _, arrived in pairs}
+        given = {arrived.id: (item, arrived) for item, arrived in pairs}
         async with self._core.store.transaction() as tx:
-            found = await imports.forgotten_by_undo(tx, arrivals.keys())
-            changing = {id_ for id_, row in found.items() if _is_another_state(arrivals[id_], row)}
+            found = await imports.forgotten_by_undo(tx, given.keys())
+            changing = {id_ for id_, row in found.items() if _is_another_state(*given[id_], row)}
             if found and not self.report.dry_run:
                 await imports.restore_forgotten(tx, found, changing)
                 await self._note.memories(tx, list(found))
-        self._report_added([arrivals[id_] for id_ in found], pairs)
+        self._report_added([given[id_][1] for id_ in found], pairs)
         done = found.keys() - (set() if self.report.dry_run else changing)
         return [pair for pair in pairs if pair[1].id not in done]
 
@@ -313,10 +313,10 @@ def _distinct(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arri
     return fresh
 
 
-def _is_another_state(arrived: Arrival, row: Row) -> bool:
+def _is_another_state(item: Item, arrived: Arrival, row: Row) -> bool:
     """Whether a file has another state of a memory than the one that an undo forgot."""
-    at = datetime.fromisoformat(str(arrived.rows["memories"]["updated_at"])).astimezone(UTC)
-    return at > row["before_undo"] or arrived.hash != bytes(row["content_hash"])
+    at = moment(item.record.get("updated_at"))
+    return (at is not None and at > row["before_undo"]) or arrived.hash != bytes(row["content_hash"])
 
 
 def _by_its_text(item: Item) -> Item:
