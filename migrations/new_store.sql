@@ -900,6 +900,60 @@ WHERE m.status = 'active' AND (m.expires_at IS NULL OR m.expires_at > now());
   END IF;
 END $do$;
 INSERT INTO pgengram_version (version_num) VALUES ('0001') RETURNING pgengram_version.version_num;
+CREATE TABLE memory_imports (
+  namespace_id INTEGER NOT NULL,
+  id UUID NOT NULL,
+  name TEXT NOT NULL,
+  system TEXT NOT NULL,
+  actor TEXT,
+  others JSONB DEFAULT '{}'::jsonb NOT NULL,
+  began_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  ended_at TIMESTAMP WITH TIME ZONE DEFAULT now() NOT NULL,
+  undone_at TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT memory_imports_pkey PRIMARY KEY (namespace_id, id)
+);
+CREATE TABLE imported_memories (
+  namespace_id INTEGER NOT NULL,
+  memory_id UUID NOT NULL,
+  import_id UUID NOT NULL,
+  version INTEGER NOT NULL,
+  at TIMESTAMP WITH TIME ZONE NOT NULL,
+  before_undo TIMESTAMP WITH TIME ZONE,
+  CONSTRAINT imported_memories_pkey PRIMARY KEY (namespace_id, memory_id, import_id)
+);
+CREATE TABLE imported_turns (
+  namespace_id INTEGER NOT NULL,
+  import_id UUID NOT NULL,
+  client TEXT NOT NULL,
+  conversation TEXT NOT NULL,
+  turn_ids BIGINT[] NOT NULL,
+  CONSTRAINT imported_turns_pkey PRIMARY KEY (namespace_id, import_id, client, conversation)
+);
+ALTER TABLE memory_imports ADD CONSTRAINT memory_imports_namespace_id_fkey
+  FOREIGN KEY(namespace_id) REFERENCES namespaces (id);
+ALTER TABLE imported_memories ADD CONSTRAINT imported_memories_namespace_id_memory_id_fkey
+  FOREIGN KEY(namespace_id, memory_id) REFERENCES memories (namespace_id, id) ON DELETE CASCADE;
+ALTER TABLE imported_memories ADD CONSTRAINT imported_memories_namespace_id_import_id_fkey
+  FOREIGN KEY(namespace_id, import_id) REFERENCES memory_imports (namespace_id, id) ON DELETE CASCADE;
+ALTER TABLE imported_turns ADD CONSTRAINT imported_turns_namespace_id_import_id_fkey
+  FOREIGN KEY(namespace_id, import_id) REFERENCES memory_imports (namespace_id, id) ON DELETE CASCADE;
+CREATE INDEX imported_memories_by_import ON imported_memories (namespace_id, import_id);
+ALTER TABLE memory_imports ENABLE ROW LEVEL SECURITY;
+ALTER TABLE memory_imports FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON memory_imports
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON memory_imports AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
+ALTER TABLE imported_memories ENABLE ROW LEVEL SECURITY;
+ALTER TABLE imported_memories FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON imported_memories
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON imported_memories AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
+ALTER TABLE imported_turns ENABLE ROW LEVEL SECURITY;
+ALTER TABLE imported_turns FORCE ROW LEVEL SECURITY;
+CREATE POLICY one_namespace ON imported_turns
+            USING (namespace_id = (SELECT pgengram_may('read'))) WITH CHECK (namespace_id = (SELECT pgengram_may('write')));
+CREATE POLICY removing ON imported_turns AS RESTRICTIVE FOR DELETE USING (namespace_id = (SELECT pgengram_may('write')));
+UPDATE pgengram_version SET version_num='0002' WHERE pgengram_version.version_num = '0001';
 DO $$ BEGIN
           IF NOT EXISTS (SELECT FROM pg_roles WHERE rolname = 'pgengram_app') THEN
             CREATE ROLE pgengram_app NOLOGIN NOSUPERUSER NOBYPASSRLS;
@@ -920,7 +974,7 @@ DO $$ DECLARE one record; BEGIN
   FOR one IN 
     WITH ours AS (
       SELECT c.oid, c.relowner, c.relacl FROM pg_class c
-      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,passkeys,person_notices,persons,server_keys,space_members,spaces,memories_now,pgengram_version}')),
+      WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_imports,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,imported_memories,imported_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories,decay_classes,embedding_models,access_events,access_tokens,client_rates,deletion_log,namespaces,oauth_grants,oauth_requests,pairing_codes,passkeys,person_notices,persons,server_keys,space_members,spaces,memories_now,pgengram_version}')),
     reached AS (
       SELECT 'TABLE ' || oid::regclass AS what, relowner AS owner, relacl AS acl FROM ours
       UNION ALL
@@ -973,6 +1027,7 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_clusters TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_confirmations TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_identities TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON memory_imports TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_tag_synonyms TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON project_spaces TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON sync_changes TO pgengram_app;
@@ -982,6 +1037,8 @@ DO $$ DECLARE one record; BEGIN
             GRANT SELECT, INSERT, UPDATE, DELETE ON conversation_turns TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON episodic_memories TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON hidden_turns TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON imported_memories TO pgengram_app;
+            GRANT SELECT, INSERT, UPDATE, DELETE ON imported_turns TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_activation TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_belief_evidence TO pgengram_app;
             GRANT SELECT, INSERT, UPDATE, DELETE ON memory_cluster_activations TO pgengram_app;
@@ -1008,7 +1065,7 @@ DO $$ DECLARE one record; BEGIN
 DO $$ DECLARE one record; BEGIN
   FOR one IN
     SELECT c.oid::regclass AS name, pg_get_userbyid(c.relowner) AS owner FROM pg_class c
-    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories}') AND NOT EXISTS (
+    WHERE c.relnamespace = quote_ident(current_schema())::regnamespace AND c.relname = ANY ('{memory_history,memory_posting_lists,conversation_settings,conversations,memories,memory_beliefs,memory_clusters,memory_confirmations,memory_identities,memory_imports,memory_tag_synonyms,project_spaces,sync_changes,sync_documents,sync_files,sync_settings,conversation_turns,episodic_memories,hidden_turns,imported_memories,imported_turns,memory_activation,memory_belief_evidence,memory_cluster_activations,memory_cluster_members,memory_relationships,memory_tags,memory_vectors,memory_words,procedural_memories,recall_receipts,semantic_memories,shared_copies,strategic_memories,working_memories}') AND NOT EXISTS (
       SELECT FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'maintenance' AND p.polroles = ARRAY[c.relowner])
     ORDER BY 1
   LOOP
@@ -1334,6 +1391,26 @@ COMMENT ON TABLE project_spaces IS 'Projects whose conversations are kept in a s
 COMMENT ON COLUMN project_spaces."project" IS 'The name of the project.';
 COMMENT ON COLUMN project_spaces."space_id" IS 'The space in which hooks keep its conversations, and search.';
 COMMENT ON COLUMN project_spaces."at" IS 'When a person bound it.';
+COMMENT ON TABLE memory_imports IS 'Imports that stored something, so that each can be undone.';
+COMMENT ON COLUMN memory_imports."id" IS 'The import; commands take the last 8 digits.';
+COMMENT ON COLUMN memory_imports."name" IS 'The name of the file or folder.';
+COMMENT ON COLUMN memory_imports."system" IS 'The system that it is of.';
+COMMENT ON COLUMN memory_imports."actor" IS 'By what it was imported: command line or pgengram ui.';
+COMMENT ON COLUMN memory_imports."others" IS 'How many records of other kinds were added, and memories changed, which an undo leaves.';
+COMMENT ON COLUMN memory_imports."began_at" IS 'When it stored the first and the last of it.';
+COMMENT ON COLUMN memory_imports."ended_at" IS 'When it stored the first and the last of it.';
+COMMENT ON COLUMN memory_imports."undone_at" IS 'When it was undone.';
+COMMENT ON TABLE imported_memories IS 'Memories that an import stored.';
+COMMENT ON COLUMN imported_memories."memory_id" IS 'The memory.';
+COMMENT ON COLUMN imported_memories."import_id" IS 'The import.';
+COMMENT ON COLUMN imported_memories."version" IS 'The version that the import made; a memory with another one was changed since.';
+COMMENT ON COLUMN imported_memories."at" IS 'When it was stored.';
+COMMENT ON COLUMN imported_memories."before_undo" IS 'When the memory had been changed last before the undo forgot it.';
+COMMENT ON TABLE imported_turns IS 'Turns that an import stored.';
+COMMENT ON COLUMN imported_turns."import_id" IS 'The import.';
+COMMENT ON COLUMN imported_turns."client" IS 'The conversation, as in conversations.';
+COMMENT ON COLUMN imported_turns."conversation" IS 'The conversation, as in conversations.';
+COMMENT ON COLUMN imported_turns."turn_ids" IS 'The ids of the turns.';
 COMMENT ON TABLE access_tokens IS 'Tokens of HTTP clients.';
 COMMENT ON COLUMN access_tokens."id" IS 'The part of a token that isn''t secret.';
 COMMENT ON COLUMN access_tokens."secret_hash" IS 'SHA-256 of the other part, which only the client knows.';

@@ -39,6 +39,9 @@ FILLED = """WITH two AS (SELECT namespace_id, min(id::text)::uuid AS one, max(id
   file AS (INSERT INTO sync_files SELECT namespace_id, 'x', 'x', 'x' FROM two),
   shared AS (INSERT INTO shared_copies SELECT namespace_id, one, 1000000000, other FROM two),
   bound AS (INSERT INTO project_spaces SELECT namespace_id, 'p', 1000000000 FROM two),
+  import AS (INSERT INTO memory_imports SELECT namespace_id, one, 'x', 'jsonl' FROM two),
+  came AS (INSERT INTO imported_memories SELECT namespace_id, one, one, 1, now() FROM two),
+  told AS (INSERT INTO imported_turns SELECT namespace_id, one, 'c', 's', '{7}' FROM two),
   edge AS (INSERT INTO memory_relationships SELECT namespace_id, one, other, 'causes' FROM two),
   held AS (INSERT INTO working_memories SELECT namespace_id, one FROM two),
   cluster AS (INSERT INTO memory_clusters (namespace_id, id, type, name) SELECT namespace_id, one, 'theme', 'x' FROM two),
@@ -122,7 +125,7 @@ def test_no_row_of_another_namespace_can_be_changed_or_removed(two_namespaces: D
     before = two_namespaces.rows(f"SELECT *, xmin::text FROM {table}", namespace="ben")
     column = next(name for name in ("reason", "actor", "count", "length", "position", "part", "version", "memory_id", "segment",
                                "tag", "action", "strength", "name", "session_id", "role", "keeps", "read_to", "uses",
-                               "disputed", "mark", "device", "copy_id", "space_id")
+                               "disputed", "mark", "device", "copy_id", "space_id", "client")
                   if name in [column.name for column in next(t for t in OWNED if t.name == table).c])  # fmt: skip
 
     with psycopg.connect(two_namespaces.url) as connection:

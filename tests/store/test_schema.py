@@ -214,7 +214,7 @@ OF_NO_MEMORY = {
     "memories", "memory_tag_synonyms", "memory_confirmations", "memory_clusters", "memory_cluster_activations",
     "memory_identities", "memory_beliefs", "conversations", "conversation_turns", "hidden_turns",
     "conversation_settings", "sync_settings", "sync_changes", "sync_documents", "sync_files",
-    "project_spaces",
+    "project_spaces", "memory_imports", "imported_turns",
 }  # fmt: skip
 
 

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Database, connected, database_of, remember
+from helpers import Database, connected, database_of, on_citus, remember
 from later_version import LATER, later_version
 from machine import pgengram
 from pgengram.errors import NotReady
 from pgengram.store.schema import migrate
 
-RELEASED = "0001"
+FIRST = "0001"
+TODAY = migrate.newest_version()
 OF_ALL = "SELECT tablename FROM pg_tables WHERE schemaname = 'public' ORDER BY 1"
 
 
@@ -28,7 +29,7 @@ async def test_a_store_is_brought_up_to_date_with_all_its_rows(blank: Database, 
 
     with later_version(tmp_path):
         assert not migrate.state(blank.url).ready
-        assert migrate.migrate(blank.url) == RELEASED
+        assert migrate.migrate(blank.url) == TODAY
         assert migrate.state(blank.url).ready
 
     assert migrate.state(blank.url).version == LATER
@@ -36,6 +37,28 @@ async def test_a_store_is_brought_up_to_date_with_all_its_rows(blank: Database, 
     assert blank.as_login("SELECT id::text, mood_count FROM memories") == [(id_, 7)]
     with pytest.raises(NotReady, match=f"newer pgengram .schema {LATER}"):
         migrate.migrate(blank.url)
+
+
+@pytest.mark.skipif(on_citus(), reason="A spread store is migrated in tests/cluster.")
+async def test_a_store_of_the_first_schema_keeps_its_rows_and_notes_imports_from_then_on(
+    blank: Database, tmp_path: Path
+) -> None:
+    migrate.migrate(blank.url, FIRST)
+    blank.as_login(
+        "INSERT INTO namespaces (name) VALUES ('default')",
+        """INSERT INTO memories (namespace_id, id, type, content, content_hash, valid_from)
+           SELECT id, gen_random_uuid(), 'semantic', 'Jonas is allergic to peanuts.', '', now() FROM namespaces""",
+    )
+    before = counts(blank)
+
+    assert migrate.migrate(blank.url) == FIRST
+
+    assert {name: counts(blank)[name] for name in before} == before
+    assert counts(blank).keys() - before.keys() == {"memory_imports", "imported_memories", "imported_turns"}
+    path = tmp_path / "notes.jsonl"
+    path.write_text('{"content": "The gate is green."}', encoding="utf-8")
+    pgengram("import", str(path), database_url=blank.url, embedder="none:")
+    assert counts(blank)["imported_memories"] == 1
 
 
 @pytest.mark.parametrize("version_table", ["pgengram_version", "alembic_version"])

@@ -150,8 +150,8 @@ def _telling_words(text: str) -> set[str]:
 
 
 def surest(judged: Iterable[tuple[Succession, float]], least: float) -> list[tuple[Succession, float]]:
-    """Return the pairs, newer first, with at least `least` evidence; of each newer one the surest, as one change changes
-    one fact.
+    """Return the pairs, newer first, with at least `least` evidence; of each newer one the surest, as one change
+    changes one fact.
     """
     best: dict[UUID, tuple[Succession, float]] = {}
     for pair, evidence in judged:

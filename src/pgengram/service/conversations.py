@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any, Final
@@ -27,6 +27,9 @@ BEGINS: Final = 120  # characters that are shown of how a conversation begins
 # Returns a conversation with what its transcript says of it, and the turns of that, of those up to a number at least
 # the ones that were taken back since. The last one has no text, and says how far it goes.
 Read = Callable[[Conversation, int], tuple[Conversation, Sequence[Turn]]]
+Noting = Callable[
+    ["Transaction", Collection[turn_arrivals.Name], Sequence[tuple[turn_arrivals.Name, int | None]]], Awaitable[None]
+]
 
 
 class Conversations:
@@ -66,12 +69,15 @@ class Conversations:
         self._silence.note(spoken=True)
         return added
 
-    async def bring(self, turns: Sequence[tuple[Conversation, Turn]], *, dry_run: bool = False) -> Brought:
+    async def bring(
+        self, turns: Sequence[tuple[Conversation, Turn]], *, dry_run: bool = False, note: Noting | None = None
+    ) -> Brought:
         """Keep turns of conversations from elsewhere, each once; they stay until they are erased.
 
         Args:
             turns: in any order, of any conversations.
             dry_run: change nothing.
+            note: called in the transaction that stores them, with the names of the conversations and what is new.
         """
         named = {
             conversation: _with_short_names(conversation)
@@ -81,6 +87,8 @@ class Conversations:
         arrivals = self._arrivals.setdefault(dry_run, Arrivals(imported=True, dry_run=dry_run))
         async with self._store.transaction() as tx:
             brought = await arrivals.bring(tx, turns)
+            if note and not dry_run:
+                await note(tx, {turn_arrivals.conversation_name(one) for one, _ in turns}, brought.stored)
         if brought.added and not dry_run:
             self._silence.note(spoken=True)
         return brought

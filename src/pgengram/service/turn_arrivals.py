@@ -26,9 +26,12 @@ LAST: Final = datetime.max.replace(tzinfo=UTC)  # a conversation that has only c
 
 @dataclass(slots=True)
 class Brought:
-    """What bringing in turns came to: the places of the new ones and of those shortened; and how many had secrets."""
+    """What bringing in turns came to: the places of those that are new, and of those among them that were shortened;
+    how many had secrets; and the conversation and id of each that is new.
+    """
 
     added: list[int] = field(default_factory=list)
+    stored: list[tuple[Name, int | None]] = field(default_factory=list)
     shortened: list[int] = field(default_factory=list)
     redacted: int = 0
 
@@ -80,7 +83,10 @@ class Arrivals:
         fresh = [(place, one) for place, one in asked if place not in known]
         if fresh and not self.dry_run:
             await self._lock(tx, fresh)
-            await store.add_turns(tx, [store.turn_row(*one) for _, one in fresh])
+            ids = await store.add_turns(tx, [store.turn_row(*one) for _, one in fresh])
+            brought.stored += [
+                (conversation_name(one), id_) for (_, (one, _)), (_, id_) in zip(fresh, ids, strict=True)
+            ]
         brought.added += [place for place, _ in fresh]
         brought.redacted += sum(fits[place][1] for place, _ in fresh)
 
@@ -376,7 +382,7 @@ class _Batch:
         return self._before.get(id(fact)) == {**fact.row, "stored": fact.stored}
 
     def _brought(self) -> Brought:
-        brought = Brought()
+        brought = Brought(stored=[(fact.name, fact.id) for fact, at, _ in self._added if at is not None])
         for at in sorted(at for _, at, _ in self._added if at is not None):
             place, turn = self._place_of[at], self._said[at][1]
             brought.added.append(place)

@@ -20,6 +20,7 @@ from pgengram.store.memory import memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import history, newer_states, transferring
 from pgengram.store.reading.transferring import Arrival
+from pgengram.store.recovery.imports import Note
 from pgengram.text.differences import tokens
 from pgengram.transfer.records import Item, Left, moment, uuid_of
 from pgengram.transfer.report import Imported
@@ -36,8 +37,8 @@ OF_A_NOTE: Final = (
 class ChangedMemories:
     """Changes memories as newer states and edited notes say."""
 
-    def __init__(self, core: Core, report: Imported) -> None:
-        self._core, self._report = core, report
+    def __init__(self, core: Core, report: Imported, note: Note) -> None:
+        self._core, self._report, self._note = core, report, note
         self._blocked: dict[UUID, Item] = {}
         self._ending = False
 
@@ -120,14 +121,15 @@ class ChangedMemories:
         parts: dict[UUID, Passage] = dict(zip(texts, embedded.vectors, strict=True))
         async with self._core.store.transaction() as tx:
             await tx.rows(s.LOCK, {"ids": [one.id for one in found]})
-            changed = 0
+            changed: list[UUID] = []
             for one in await newer_states.compared(tx, [one.arrival for one in found], said):
                 if twin := await newer_states.twin_of(tx, one):
                     self._block(items[one.id], one, twin)
                     continue
                 await newer_states.take_over(tx, one, parts.get(one.id), embedded.model_id)
-                changed += bool(one.changes)
-        return changed
+                changed += [one.id] if one.changes else []
+            await self._note.changed(tx, changed)
+        return len(changed)
 
     def _block(self, item: Item, new: newer_states.Newer, twin: UUID) -> None:
         if self._ending:
@@ -214,6 +216,8 @@ class ChangedMemories:
                 await self._manager.update_memory(
                     validated(Change, {name: value for name, value in change.items() if value is not None})
                 )
+                async with self._core.store.transaction() as tx:
+                    await self._note.changed(tx, [row["id"]])
             return True
         return False
 

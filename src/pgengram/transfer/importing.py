@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final, cast
 from uuid import UUID
 
@@ -13,8 +14,10 @@ from pgengram.errors import InvalidInput, PgengramError
 from pgengram.runtime.context import ACTOR, retrying
 from pgengram.service.conversations import Conversations
 from pgengram.service.core import Core
+from pgengram.store.connection.database import Row
 from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival, Known
+from pgengram.store.recovery import imports
 from pgengram.store.sync import state as sync_state
 from pgengram.transfer import report
 from pgengram.transfer.arrivals import arrival, batches, one_by_one_if_needed, record_without_secrets
@@ -62,7 +65,8 @@ async def import_from(
     if restore_erased and not dry_run:
         await _refuse_if_synchronised(core)
     opened = await asyncio.to_thread(Opened, system, source, mapping, encoding, name)
-    importing = _Import(core, Imported(opened.system, dry_run), restore_erased=restore_erased)
+    note = imports.Note(name or _name_of_source(source), opened.system, ACTOR.get())
+    importing = _Import(core, Imported(opened.system, dry_run), note, restore_erased=restore_erased)
     importing.look_for_gone(*await asyncio.to_thread(opened.gone))
     done = 0
     actor = ACTOR.set(ACTING)  # whoever runs it has not read what the file says
@@ -84,6 +88,11 @@ async def import_from(
     return importing.report
 
 
+def _name_of_source(source: str) -> str:
+    """Return how a file or folder is called; of an address nothing, as it may hold a password."""
+    return "a database" if "://" in source else Path(source).absolute().name
+
+
 async def _refuse_if_synchronised(core: Core) -> None:
     async with core.store.transaction() as tx:
         if await sync_state.settings(tx) is not None:
@@ -96,13 +105,14 @@ async def _refuse_if_synchronised(core: Core) -> None:
 class _Import:
     """One import under way."""
 
-    def __init__(self, core: Core, report: Imported, *, restore_erased: bool) -> None:
+    def __init__(self, core: Core, report: Imported, note: imports.Note, *, restore_erased: bool) -> None:
         self._core = core
         self._restore_erased = restore_erased
         self.report = report
+        self._note = note
         self._conversations = Conversations(core)
-        self._changed = ChangedMemories(core, report)
-        self._related = RelatedRows(core, report)
+        self._changed = ChangedMemories(core, report, note)
+        self._related = RelatedRows(core, report, note)
         self._others: dict[str, list[Item]] = {}
         self._late: list[Item] = []  # that say what another memory says, which may change by what comes
         self._ending = False
@@ -160,7 +170,7 @@ class _Import:
     async def _turns(self, said: Sequence[Said]) -> None:
         try:
             brought = await self._conversations.bring(
-                [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run
+                [(one.conversation, one.turn) for one in said], dry_run=self.report.dry_run, note=self._note.turns
             )
         except OTHER_FORMS:
             if len(said) == 1:
@@ -216,9 +226,22 @@ class _Import:
                 there.append((item, arrived))
             elif arrived.id not in erased:
                 rest.append((item, arrived))
-        await self._take_changed(there)
+        await self._take_changed(await self._take_undone(there))
         if rest:
             await one_by_one_if_needed(rest, self._take_rest, self.report)
+
+    async def _take_undone(self, pairs: list[Pair]) -> list[Pair]:
+        """Restore those of these memories that an undo forgot; return the others, and those that differ in the file."""
+        given = {arrived.id: (item, arrived) for item, arrived in pairs}
+        async with self._core.store.transaction() as tx:
+            found = await imports.forgotten_by_undo(tx, given.keys())
+            changing = {id_ for id_, row in found.items() if _is_another_state(*given[id_], row)}
+            if found and not self.report.dry_run:
+                await imports.restore_forgotten(tx, found, changing)
+                await self._note.memories(tx, list(found))
+        self._report_added([given[id_][1] for id_ in found], pairs)
+        done = found.keys() - (set() if self.report.dry_run else changing)
+        return [pair for pair in pairs if pair[1].id not in done]
 
     async def _take_changed(self, pairs: list[Pair]) -> None:
         """Take in memories that are here under their own ids."""
@@ -261,6 +284,7 @@ class _Import:
             one.parts = parts
         async with self._core.store.transaction() as tx:
             await transferring.store_arrivals(tx, fresh, embedded.model_id)
+            await self._note.memories(tx, [one.id for one in fresh])
 
     # -- everything else -------------------------------------------------------------------------------------------
 
@@ -287,6 +311,12 @@ def _distinct(arrivals: Sequence[Arrival], known: dict[UUID, UUID]) -> list[Arri
         else:
             fresh.append(one)
     return fresh
+
+
+def _is_another_state(item: Item, arrived: Arrival, row: Row) -> bool:
+    """Whether a file has another state of a memory than the one that an undo forgot."""
+    at = moment(item.record.get("updated_at"))
+    return (at is not None and at > row["before_undo"]) or arrived.hash != bytes(row["content_hash"])
 
 
 def _by_its_text(item: Item) -> Item:

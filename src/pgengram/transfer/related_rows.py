@@ -19,6 +19,7 @@ from pgengram.store.memory import changes, memories
 from pgengram.store.memory import statements as s
 from pgengram.store.reading import newer_states, transferring
 from pgengram.store.reading.transferring import Arrival, Table
+from pgengram.store.recovery.imports import Note, removed_by_undo
 from pgengram.transfer.arrivals import batches, imported_actor, one_by_one_if_needed, record_without_secrets
 from pgengram.transfer.records import OTHER_FORMS, Item, Left, Said, made_of, moment, of_another_form, uuid_of
 from pgengram.transfer.report import Imported
@@ -57,10 +58,11 @@ class RelatedRows:
         same: memories that came under another id than the one they are here under.
         fresh: those that came new, with their history; a dry run would have added them.
         turns: of conversations that were here already, whose turns may have other numbers than in the file.
+        note: of what the import stores.
     """
 
-    def __init__(self, core: Core, report: Imported) -> None:
-        self._core, self._report = core, report
+    def __init__(self, core: Core, report: Imported, note: Note) -> None:
+        self._core, self._report, self.note = core, report, note
         self.same: dict[str, str] = {}
         self.fresh: set[UUID] = set()
         self.turns: list[Said] = []
@@ -148,9 +150,12 @@ class RelatedRows:
         return usable
 
     async def _not_removed(self, rows: list[tuple[Item, Row]]) -> list[tuple[Item, Row]]:
-        """Return the turns but for those that were erased on one of the machines that exchange this store."""
+        """Return the turns but for those that were erased on one of the machines that exchange this store, and by no
+        undo.
+        """
         async with self._core.store.transaction() as tx:
             gone = await turn_arrivals.removed(tx, [row for _, row in rows])
+            gone -= await removed_by_undo(tx) if gone else set()
         for item, row in rows:
             if row["id"] in gone:
                 self._report.leave(Left(item.place, "it was erased here", by_design=True))
@@ -193,6 +198,7 @@ class RelatedRows:
             self._report.updated["memory"] += 1
             if not self._report.dry_run:
                 await changes.forget_memory(tx, row, reason=ERASED_THERE, replaced_by=[], session_id=None)
+                await self.note.changed(tx, [id_])
 
 
 def _turn_id(row: Row) -> int:
@@ -250,11 +256,23 @@ class _Adding:
             if not dry_run:
                 added = await transferring.add_rows(tx, table.name, fresh)
                 await self._follow(tx, fresh)
+                await self._note(tx, fresh, added + changed)
         if table.record == "conversation":
             self._related.conversations |= {(row["client"], row["conversation"]) for row in fresh}
         self._report.added[table.record] += added
         self._report.updated[table.record] += changed
         self._report.known[table.record] += len(rows) - added - changed
+
+    async def _note(self, tx: Transaction, fresh: list[Row], count: int) -> None:
+        """Note in the same transaction what was stored; what belongs to a new memory or turn is noted with that."""
+        record, note = self._table.record, self._related.note
+        if record == "turn":
+            stored = [((row["client"], row["conversation"]), row["id"]) for row in fresh]
+            await note.turns(tx, {name for name, _ in stored}, stored)
+        elif record not in ("conversation", "hidden_turn", "history"):
+            ends, new = ENDS.get(record, ()), self._related.fresh
+            its_own = [row for row in fresh if any(UUID(str(row[name])) in new for name in ends)]
+            await note.others(tx, record, count - len(its_own))
 
     async def _follow(self, tx: Transaction, fresh: list[Row]) -> None:
         if self._table.record == "cluster_member":
@@ -269,3 +287,4 @@ class _Adding:
                 await newer_states.append_history(
                     tx, row["from_id"], "link", {"relationship": [None, made]}, row["updated_at"]
                 )
+            await self._related.note.versions(tx, [UUID(str(row["from_id"])) for row in edges])

@@ -88,6 +88,7 @@ class Pages(MemoryPages, NewsPages, OverviewPages, ReviewPages, SettingsPages, C
             ("/import", self.import_, get), ("/import", self.give, post), ("/import/bring", self.bring, post),
             ("/import/map", self.map_columns, post), ("/import/end", self.break_off, post),
             ("/import/other", self.another, post),
+            ("/import/undo", self.show_undo, get), ("/import/undo", self.undo_import, post),
             ("/export", self.export, get), ("/export", self.start_export, post),
             ("/export/pgengram.jsonl", self.download, get),
             ("/tokens", self.tokens, get), ("/tokens", self.make_token, post),

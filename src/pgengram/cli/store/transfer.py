@@ -32,9 +32,11 @@ from pgengram.cli.runtime import (
     say,
     screen,
 )
+from pgengram.cli.store.import_undo import NAMES, count_in_words, list_imports, undo_import
 from pgengram.cli.store.transfer_questions import Fate, Lock, encryption_of, readable_file, settle
 from pgengram.cli.store.transfer_questions import forget_command as forget_command
 from pgengram.errors import Conflict, InvalidInput
+from pgengram.runtime.context import ACTOR, COMMAND_LINE
 from pgengram.service.core import Core
 from pgengram.settings import Settings
 from pgengram.text.shown import counted
@@ -50,13 +52,6 @@ TURNS: Final = (
     "in them, the web app shows them, and `pgengram conversations suggest` offers what may be worth a memory."
 )
 MOST_SHOWN: Final = 20  # reasons why something was not imported
-NAMES: Final = {  # of records, one and several, where a mere s would be wrong
-    "memory": ("memory", "memories"),
-    "relationship": ("link", "links"),
-    "identity": ("identity", "identities"),
-    "evidence": ("piece of evidence", "pieces of evidence"),
-    "history": ("history entry", "history entries"),
-}
 
 
 @command
@@ -145,15 +140,11 @@ async def _exported(
 def _export_summary(form: str, counts: Mapping[str, int]) -> str:
     if form in TAKERS:
         hold = "holds" if counts["memory"] == 1 else "hold"
-        return f"{_count_in_words('memory', counts['memory'])} that {hold} now. {TAKERS[form].then}"
+        return f"{count_in_words('memory', counts['memory'])} that {hold} now. {TAKERS[form].then}"
     if form == "markdown":
         return ", ".join(f"{count:,} notes {what}" for what, count in counts.items()) + "."
-    parts = [_count_in_words(record, number) for record, number in counts.items()] or ["nothing"]
+    parts = [count_in_words(record, number) for record, number in counts.items()] or ["nothing"]
     return f"Exported {', '.join(parts[:-1])}{' and ' if parts[1:] else ''}{parts[-1]}."
-
-
-def _count_in_words(record: str, number: int) -> str:
-    return f"{number:,} {NAMES.get(record, (record, f'{record}s'))[number != 1].replace('_', ' ')}"
 
 
 @command
@@ -161,9 +152,12 @@ async def import_(
     source: Annotated[
         str,
         typer.Argument(
-            metavar="PATH", help="A file or folder, or - for standard input; for agi also a postgresql:// URL."
+            metavar="PATH",
+            show_default=False,
+            help="A file or folder, or - for standard input; for agi also a postgresql:// URL. With --undo the import "
+            "to undo: its id, or the name of its file; the last one by default.",
         ),
-    ],
+    ] = "",
     system: Annotated[
         str,
         typer.Option(
@@ -181,19 +175,30 @@ async def import_(
     restore_erased: Annotated[
         bool, typer.Option("--restore-erased", help="Also import memories that you erased here.")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported.")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only show what would be imported, or undone.")] = False,
+    lists: Annotated[bool, typer.Option("--list", help="List the imports, the latest first.")] = False,
+    undo: Annotated[bool, typer.Option("--undo", help="Undo an import: show what that takes back, and ask.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="With --undo: skip the prompt.")] = False,
     as_json: AsJson = False,
 ) -> int:
     """Conversations become turns, everything else memories. Secrets are left out. You can repeat an import: it adds
     nothing twice. The exit code is 1 if anything was not imported.
 
     Examples: `pgengram import chatgpt-export.zip --dry-run`, `pgengram import ~/.claude/projects`,
-    `pgengram export - | ssh ada@box pgengram import -`
+    `pgengram export - | ssh ada@box pgengram import -`, `pgengram import --undo`
     """
     if in_space.get():
         raise InvalidInput(
             "Nothing is imported into a shared space.", "Import it as your own, then share what others need."
         )
+    ACTOR.set(COMMAND_LINE)
+    if undo or lists:
+        async with _opened_core(embedder="none:") as core:  # the one that is set may be gone
+            if lists:
+                return await list_imports(core, as_json=as_json)
+            return await undo_import(core, source, dry_run=dry_run, yes=yes, as_json=as_json)
+    if not source:
+        raise InvalidInput("Nothing to import was named.", "Name a file or folder: pgengram import PATH")
     mapping = _mapping(mapped)
     with readable_file(source, identity) as path:
         if not mapping and source != "-" and "://" not in source:

@@ -74,10 +74,10 @@ PARTS: Final = {"activation": "memory_activation", "working": "working_memories"
 DETAIL_TABLES: Final = tuple(memories.DETAIL_TABLE.values())
 WITH_MEMORY: Final = ("memories", "memory_tags", *PARTS.values(), *DETAIL_TABLES)
 MADE_ANEW: Final = ("memory_vectors", "memory_words", "memory_posting_lists", "memory_confirmations")
-# How this store is set, what it was asked, and what it knows of other machines.
+# How this store is set, what it was asked, where it has its memories from, and what it knows of other machines.
 STAYS: Final = (
     "conversation_settings", "recall_receipts", "sync_settings", "sync_changes", "sync_documents", "sync_files",
-    "shared_copies", "project_spaces",
+    "shared_copies", "project_spaces", "memory_imports", "imported_memories", "imported_turns",
 )  # fmt: skip
 
 BEGIN_READING: Final = "SELECT set_config('idle_in_transaction_session_timeout', '0', true)"

@@ -20,15 +20,17 @@ def run(statement: str) -> None:
         op.get_bind().exec_driver_sql(statement.replace("%", "%%"))
 
 
-def beside_memories(table: str) -> None:
+def beside_memories(table: str) -> bool:
     """Deal a namespace table that a migration has just made to where its namespaces' memories are, if the store is on a
-    cluster; what is written down is for a store on one machine.
+    cluster, and return whether it is; what is written down is for a store on one machine.
 
     To be called while the table is empty and has no foreign keys: none may lead from one machine to a table that is on
     several.
     """
     if context.is_offline_mode():
-        return
+        return False
     connection = op.get_bind()
-    if connection.exec_driver_sql(HAS_CITUS).first() and connection.exec_driver_sql(IS_DISTRIBUTED).first():
-        connection.exec_driver_sql(BESIDE_MEMORIES.format(table=table))
+    if not (connection.exec_driver_sql(HAS_CITUS).first() and connection.exec_driver_sql(IS_DISTRIBUTED).first()):
+        return False
+    connection.exec_driver_sql(BESIDE_MEMORIES.format(table=table))
+    return True

@@ -752,6 +752,48 @@ recall_receipts = _of_memory(
 Index("recall_receipts_by_conversation", recall_receipts.c.namespace_id, recall_receipts.c.client,
       recall_receipts.c.conversation, recall_receipts.c.at)  # fmt: skip
 
+# Which files were imported, and what each stored, so that an import can be undone.
+memory_imports = Table(
+    "memory_imports",
+    metadata,
+    Column("namespace_id", Integer, ForeignKey("namespaces.id"), primary_key=True),
+    Column("id", UUID, primary_key=True),
+    Column("name", Text, nullable=False),
+    Column("system", Text, nullable=False),
+    Column("actor", Text),
+    Column("others", JSONB, nullable=False, server_default=text("'{}'::jsonb")),  # an undo leaves them
+    _moment("began_at", nullable=False, server_default=func.now()),
+    _moment("ended_at", nullable=False, server_default=func.now()),
+    _moment("undone_at"),
+)
+
+
+def _of_import() -> ForeignKeyConstraint:
+    return ForeignKeyConstraint(
+        ["namespace_id", "import_id"], ["memory_imports.namespace_id", "memory_imports.id"], ondelete="CASCADE"
+    )
+
+
+imported_memories = _of_memory(
+    "imported_memories",
+    Column("import_id", UUID, primary_key=True),
+    Column("version", Integer, nullable=False),
+    _moment("at", nullable=False),
+    _moment("before_undo"),  # its `updated_at` then; none while the undo has not forgotten it
+    _of_import(),
+)
+Index("imported_memories_by_import", imported_memories.c.namespace_id, imported_memories.c.import_id)
+imported_turns = Table(
+    "imported_turns",
+    metadata,
+    Column("namespace_id", Integer, primary_key=True),
+    Column("import_id", UUID, primary_key=True),
+    Column("client", Text, primary_key=True),
+    Column("conversation", Text, primary_key=True),
+    Column("turn_ids", ARRAY(BigInteger), nullable=False),  # none where it has only copies of turns of another
+    _of_import(),
+)
+
 # What a person has copied from here into a space, in the version that was shown; the copy does not know of it.
 shared_copies = _of_memory(
     "shared_copies",

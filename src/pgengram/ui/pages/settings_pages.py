@@ -8,9 +8,11 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, RedirectResponse, Response
 
 from pgengram import fields as f
-from pgengram.errors import InvalidInput, NotReady, PgengramError
+from pgengram.errors import ConfirmRequired, InvalidInput, NotFound, NotReady, PgengramError
 from pgengram.service.conversations import Conversations
 from pgengram.store.clients.tokens import SIGN_IN_KEY, Scope
+from pgengram.store.connection.database import Transaction
+from pgengram.store.recovery import imports
 from pgengram.transfer.importers import SYSTEMS
 from pgengram.transfer.importers.rows import FIELDS
 from pgengram.ui.pages.page_application import STATUS, UNREADY, PageApplication
@@ -85,6 +87,7 @@ class SettingsPages(PageApplication):
     async def import_(self, request: Request) -> Response:
         """Show what a file holds, how far it is imported, and what that came to."""
         arriving = self.views.arriving
+        earlier = [] if arriving.job.running else await self.views.manager.store.read_transaction(imports.noted_imports)
         try:
             imported = arriving.result()
         except PgengramError as error:
@@ -95,12 +98,12 @@ class SettingsPages(PageApplication):
                 "arriving": arriving,
                 "job": arriving.job,
                 "imported": None,
+                "earlier": earlier,
                 "error": InvalidInput(message, hint),
             }
             return self._page("import.html", STATUS.get(error.code, UNREADY), here="/import", **shown)
-        return self._progress(
-            request, "import.html", "/import", arriving=arriving, job=arriving.job, imported=imported, error=None
-        )
+        shown = {"arriving": arriving, "imported": imported, "earlier": earlier, "error": None}
+        return self._progress(request, "import.html", "/import", job=arriving.job, **shown)
 
     async def give(self, request: Request) -> Response:
         """Take a file, and begin to look through it."""
@@ -138,6 +141,34 @@ class SettingsPages(PageApplication):
         self.views.arriving.forget()
         self.views.cache.forget()
         return RedirectResponse("/import", 303)
+
+    async def show_undo(self, request: Request) -> Response:
+        """Show what undoing an import would do, and ask."""
+        return await self._show_undo(request.query_params.get("id", ""))
+
+    async def _show_undo(self, given: str, error: PgengramError | None = None) -> Response:
+        async def planned(tx: Transaction) -> imports.Undo:
+            return await imports.planned_undo(tx, (await imports.find_import(tx, given))["id"])
+
+        try:
+            undo = await self.views.manager.store.read_transaction(planned)
+        except NotFound as unknown:
+            raise NotFound("import", given[: f.MAX_TAG], "Choose one on the page Import.") from unknown
+        return self._page(
+            "import_undo.html", STATUS[error.code] if error else 200, here="/import", undo=undo, error=error
+        )
+
+    async def undo_import(self, request: Request) -> Response:
+        """Undo an import as it was shown; show it again if something changed since."""
+        fields = await self.session_guard.form(request)
+        import_id, shown = fields.get("id", ""), fields.get("shown", "")
+        try:
+            async with self.views.manager.store.transaction() as tx:
+                done = await imports.undo_as_shown(tx, (await imports.find_import(tx, import_id))["id"], shown)
+        except ConfirmRequired as error:
+            return await self._show_undo(import_id, error)
+        self.views.cache.forget()
+        return self._then("/import", f"The import of {done.row['name']} was undone: {done.summary}.")
 
     async def tokens(self, _: Request) -> Response:
         """Show the tokens that lead to these memories."""

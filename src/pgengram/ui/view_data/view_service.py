@@ -26,6 +26,7 @@ from pgengram.store.clients.tokens import AccessToken, Scope
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.memory.accesses import AccessLog
 from pgengram.store.reading import history, ui_queries
+from pgengram.store.recovery import imports
 from pgengram.text.shown import fit_of
 from pgengram.ui.view_data import drawing
 from pgengram.ui.view_data.changes import Changes, Done
@@ -231,7 +232,8 @@ class ViewService:
         rows = await history.rows_as_of(tx, [await self.manager.one(tx, str(id_))], None)
         around = (await history.around(tx, [id_], ["history", "relations", "clusters"]))[id_]
         fading = drawing.fading(rows[0], await ui_queries.activation(tx, id_), around["history"], datetime.now(UTC))
-        return memory_view(rows[0]) | around_view(around) | {"fading": fading}
+        origin = await imports.import_of(tx, id_)
+        return memory_view(rows[0]) | around_view(around) | {"fading": fading, "origin": origin}
 
     async def add(self, fields: Mapping[str, str]) -> Stored:
         """Store what the form for a new memory says."""
