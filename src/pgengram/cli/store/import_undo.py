@@ -12,7 +12,7 @@ from pgengram.service.core import Core
 from pgengram.store.connection.database import Row
 from pgengram.store.recovery import imports
 from pgengram.store.recovery.imports import EXAMPLES, Undo
-from pgengram.text.moments import counted, exact
+from pgengram.text.shown import counted, exact
 
 NONE: Final = "Nothing was imported here."
 SHOWN_LETTERS: Final = 100  # of each text

@@ -21,14 +21,13 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound
 from pgengram.ids import short, uuid7
-from pgengram.store.assistant import turn_arrivals
-from pgengram.store.assistant.turn_arrivals import Name
+from pgengram.store import clusters, turn_arrivals
 from pgengram.store.connection.database import Row, Transaction
-from pgengram.store.graph import clusters
 from pgengram.store.maintenance.namespaces import PATIENTLY
 from pgengram.store.memory import deletion, memories, statements
 from pgengram.store.memory import statements as s
-from pgengram.text.moments import counted
+from pgengram.store.turn_arrivals import Name
+from pgengram.text.shown import counted
 
 BATCH: Final = 500  # memories changed by one statement
 EXAMPLES: Final = 5
