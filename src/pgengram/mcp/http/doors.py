@@ -1,4 +1,4 @@
-"""The doors beside MCP: for browsers that signed in, for strangers who sign in, and for machines that exchange files."""
+"""The doors beside MCP: for browsers that signed in, strangers who sign in, and machines that exchange files."""
 
 from __future__ import annotations
 
