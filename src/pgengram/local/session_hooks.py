@@ -19,9 +19,8 @@ from pgengram.service.answers.digest import Line, digest, grouped
 from pgengram.service.conversations import Conversations
 from pgengram.service.projects import instruction
 from pgengram.service.spaces import space_of_project
-from pgengram.store import conversations
 from pgengram.store.connection.database import Role
-from pgengram.store.conversations import Conversation, turn_reference
+from pgengram.store.conversations import Conversation, Receipt, add_receipts, receipts_given, turn_reference
 from pgengram.text.markdown import fenced, one_line
 
 if TYPE_CHECKING:
@@ -223,11 +222,11 @@ class _Answer:
         """
         talk = self._conversation
         async with self._manager.store.transaction() as tx:
-            before = await conversations.receipts_given(tx, talk.client, talk.id)
+            before = await receipts_given(tx, talk.client, talk.id)
             in_time = known if self.is_in_time else []
             fresh = [line for line in in_time if (line.hit.id, line.hit.version) not in before]
             receipts = [
-                conversations.Receipt(
+                Receipt(
                     line.hit.id,
                     line.hit.version,
                     line.hit.match.score if line.hit.match else None,
@@ -236,7 +235,7 @@ class _Answer:
                 for line in fresh
             ]
             if receipts and not tx.read_only and tx.role > Role.READ:
-                await conversations.add_receipts(
+                await add_receipts(
                     tx, receipts, **talk.key, event=self._event.name, project=talk.project, evidence=evidence,
                     milliseconds=round((time.monotonic() - self._began) * 1000),
                 )  # fmt: skip

@@ -163,7 +163,7 @@ class Conversations:
         return [{**row, "time": f.as_utc(row["time"])} for row in rows]
 
     async def receipts(self, conversation: str | None, **part: int) -> list[Row]:
-        """Return what was put before models, of one conversation or all, latest first; see `recall_receipts.listed`."""
+        """Return what was put before models, of one conversation or all, latest first; see `list_receipts`."""
         rows = await self._store.read_transaction(lambda tx: store.list_receipts(tx, conversation=conversation, **part))
         return [{**row, "project": self._meant(row["project"])} for row in rows]
 
