@@ -43,7 +43,6 @@ VALUES (%(namespace_id)s, %(secret)s, %(folder)s, %(token)s, %(device)s, %(devic
 SET_DEVICE: Final = """
 UPDATE sync_settings SET device = %(device)s, writers = %(writers)s WHERE namespace_id = %(namespace_id)s
 """
-SET_FOLDER: Final = "UPDATE sync_settings SET folder = %(folder)s WHERE namespace_id = %(namespace_id)s"
 LET_IN: Final = "UPDATE sync_settings SET token = %(token)s WHERE namespace_id = %(namespace_id)s"
 SET_OUTCOME: Final = """
 UPDATE sync_settings SET problem = %(problem)s::text,
