@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -113,6 +113,12 @@ class Settings:
         if unknown:
             raise InvalidInput(f"Unknown setting {', '.join(unknown)}.", f"Use one of: {', '.join(known)}.")
         return cls(**{name: source[variable] for variable, name in known.items() if source.get(variable)})
+
+    def with_own(self, environ: Mapping[str, str], names: Iterable[str]) -> Settings:
+        """Return these settings, but some variables as another program's environment has them, or at their defaults."""
+        usual = Settings()
+        fields_ = {name: name.removeprefix(PREFIX).lower() for name in names}
+        return replace(self, **{one: environ.get(name) or getattr(usual, one) for name, one in fields_.items()})
 
     @property
     def toolset_names(self) -> frozenset[str]:

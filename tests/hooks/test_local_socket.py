@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import socket
@@ -14,6 +15,7 @@ import pytest
 from hooked_assistant import Assistant
 
 from helpers import PATIENCE_S, connected, environment, remember
+from pgengram import __version__
 from pgengram.runtime import hook_client, local_socket
 
 PRIVATE = 0o077  # what others than the owner may do
@@ -76,6 +78,36 @@ def test_a_server_for_the_moment_ends_by_itself_once_nobody_asks(assistant: Assi
 
     assert ended.returncode == 0
     assert assistant.files(".sock") == []
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="servers there don't stand in for each other")
+async def test_a_server_that_greets_another_than_the_first_gets_no_answer(assistant: Assistant) -> None:
+    """The number of a process that was killed may be another's by then."""
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        greeting = {"first": "all-of-others", "settings": {}, "folder": "", "handshake": 0, "unanswered": 0}
+
+        assert await answer_of(assistant, greeting) == b""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="a pipe has no path")
+@pytest.mark.parametrize("own", ["ada", {"PGENGRAM_NAMESPACE": 7}, {"PGENGRAM_SECRETS": "tell"}, None])
+async def test_settings_that_cannot_be_are_refused(assistant: Assistant, own: object) -> None:
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        request = {"version": __version__, "settings": own, "call": "search_memories", "arguments": {}}
+
+        assert json.loads(await answer_of(assistant, request))["error"]["code"] == "INVALID_INPUT"
+
+
+async def answer_of(assistant: Assistant, request: dict[str, object]) -> bytes:
+    """Return what the one server answers to a line."""
+    [path] = assistant.files(".sock")
+    reader, writer = await asyncio.open_unix_connection(path)
+    writer.write(json.dumps(request).encode() + b"\n")
+    answer = await reader.read()
+    writer.close()
+    return answer
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="a pipe has no path")

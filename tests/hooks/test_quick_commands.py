@@ -17,7 +17,7 @@ from hooked_assistant import Assistant
 from mcp import Client
 from typer.testing import CliRunner
 
-from helpers import PATIENCE_S, connected, environment, nightly, remember
+from helpers import PATIENCE_S, Database, connected, environment, nightly, remember
 from machine import copied, exit_code, has_terminals, is_over, what_comes
 from pgengram.cli.app import app
 from pgengram.postgres import server_status
@@ -54,7 +54,7 @@ def own(prepared: Path, tmp_path: Path) -> Assistant:
 def quickly(assistant: Assistant, *words: str, **settings: str) -> tuple[int, str, str]:
     """Run a command in a process of its own; return its exit code, what it prints, and heavy imports or errors."""
     ended = subprocess.run(
-        [sys.executable, "-c", WATCHED, *words], env=environment(**assistant.settings, **settings), capture_output=True,
+        [sys.executable, "-c", WATCHED, *words], env=environment(**assistant.settings | settings), capture_output=True,
         text=True, timeout=PATIENCE_S,
     )  # fmt: skip
     return ended.returncode, ended.stdout, ended.stderr
@@ -167,8 +167,15 @@ async def test_a_wrong_command_makes_no_store(tmp_path: Path) -> None:
     assert not own.folder.exists()
 
 
-async def test_a_server_of_another_namespace_is_not_asked(assistant: Assistant, client: Client) -> None:
+async def test_a_server_answers_of_the_namespace_that_is_asked_for(assistant: Assistant, client: Client) -> None:
     code, printed, imported = quickly(assistant, "list", namespace="other")
+
+    assert (code, printed.split(".")[0]) == (0, "Nothing found")
+    assert imported.split() == []
+
+
+async def test_a_server_of_another_database_is_not_asked(assistant: Assistant, client: Client, blank: Database) -> None:
+    code, printed, imported = quickly(assistant, "list", database_url=blank.url)
 
     assert (code, printed.split(".")[0]) == (0, "Nothing found")
     assert "psycopg" in imported

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import sys
 import time
@@ -9,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from pgengram.local.socket_server import LocalServer
+from pgengram import __version__
+from pgengram.local.socket_server import LocalServer, PipeServer
 from pgengram.runtime import local_socket, windows_pipe
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -99,3 +101,24 @@ async def test_a_server_that_cannot_make_its_pipe_goes_on_without(
 
     assert not await LocalServer(MemoryManager(Settings(data_dir=str(tmp_path)))).start()
     assert "no local socket" in caplog.text
+
+
+async def test_a_server_answers_what_comes_over_the_pipe_that_its_file_names(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The pipe itself is Windows' own; a list takes its place."""
+    monkeypatch.setattr(local_socket, "PIPES", True)
+    made: list[PipeServer] = []
+    monkeypatch.setattr(PipeServer, "start", lambda pipe: made.append(pipe))
+    server = LocalServer(MemoryManager(Settings(data_dir=str(tmp_path))))
+
+    assert await server.start()
+    [pipe] = made
+    [file] = (tmp_path / "run").iterdir()
+    assert windows_pipe.name_in(str(file)) == pipe.name
+    for line in (QUESTION, b"[]\n", b"{\n", b'{"first": "all-of-others"}\n'):
+        assert json.loads(await pipe._answer(line)) == {"version": __version__}
+    request = {"version": __version__, "settings": {"PGENGRAM_SECRETS": "tell"}}
+    assert b"PGENGRAM_SECRETS must be" in await pipe._answer(json.dumps(request).encode() + b"\n")
+    await server.close()
+    assert list((tmp_path / "run").iterdir()) == []

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import shutil
 import signal
+import subprocess
 import sys
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -14,7 +17,8 @@ import psycopg
 import pytest
 from mcp import Client
 
-from helpers import Database, call, connected, found, hits, refused, remember, until
+from helpers import PATIENCE_S, Database, call, connected, environment, found, hits, refused, remember, until
+from pgengram.runtime import local_socket
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers there don't stand in for each other")
 
@@ -45,7 +49,7 @@ async def several(start: Callable[..., AsyncExitStack], count: int) -> AsyncIter
 
 
 def first_server(folder: Path) -> psutil.Process:
-    """Return the process that answers for all; its socket for hooks has its number."""
+    """Return the process that answers for all; its socket has its number."""
     [number] = [int(path.stem.rpartition("-")[2]) for path in (folder / "run").glob("*.sock")]
     return psutil.Process(number)
 
@@ -93,6 +97,69 @@ async def test_each_client_keeps_its_own_settings(start: Callable[..., AsyncExit
         assert "create_entities" in {tool.name for tool in (await ben.list_tools()).tools}
         assert len((await ada.call_tool("search_memories", {"query": "harbour"})).structured_content["results"]) == 1
         assert len(await found(first, "harbour")) == 2
+
+
+async def test_hooks_and_commands_of_every_namespace_are_answered_by_the_one_server(
+    start: Callable[..., AsyncExitStack], tmp_path: Path, database: Database
+) -> None:
+    """Whether a client of that namespace is here or not; and nothing of one is told to another."""
+    async with start() as first, start(namespace="ada") as ada:
+        await remember(first, "The harbour has forty berths.", importance=1)
+        await remember(ada, "The harbour is closed in winter.", importance=1)
+        await run("add", "The harbour has a crane.", database=database, folder=tmp_path, namespace="ben")
+
+        begun = [
+            await run("hook", "claude-code", database=database, folder=tmp_path, namespace=one)
+            for one in ("", "ada", "ben")
+        ]
+
+        assert [[word in text for word in ("berths", "winter", "crane")] for text in begun] == [
+            [True, False, False],
+            [False, True, False],
+            [False, False, True],
+        ]
+        assert len(list((tmp_path / "run").glob("*.sock"))) == 1
+    assert list((tmp_path / "run").iterdir()) == []
+
+
+async def run(*words: str, database: Database, folder: Path, namespace: str) -> str:
+    """Run a command, a hook at the beginning of a session, and return what it prints."""
+    settings = {"database_url": database.url, "data_dir": str(folder), "embedder": "none:", "namespace": namespace}
+    event = {"hook_event_name": "SessionStart", "session_id": f"s-{namespace}", "cwd": str(folder)}
+    ended = await asyncio.to_thread(
+        subprocess.run, [sys.executable, "-m", "pgengram", *words], input=json.dumps(event), env=environment(**settings),
+        capture_output=True, text=True, timeout=PATIENCE_S, check=True,
+    )  # fmt: skip
+    return ended.stdout
+
+
+@pytest.fixture
+def deep(tmp_path: Path) -> Iterator[Path]:
+    """A data folder that is too deep for a socket, where somebody has made the usual folder for that."""
+    deep = tmp_path / ("d" * 100)
+    usual = Path(local_socket.Endpoints({"PGENGRAM_DATA_DIR": str(deep)}).folder)
+    usual.mkdir()
+    usual.chmod(0o777)
+    yield deep
+    there = endings(usual)
+    shutil.rmtree(usual)
+    chosen = Path((deep / local_socket.ELSEWHERE).read_text())
+    shutil.rmtree(chosen)
+    assert (there, chosen != usual) == (set(), True)
+
+
+def endings(folder: Path) -> set[str]:
+    return {path.suffix for path in folder.iterdir()}
+
+
+async def test_servers_meet_in_no_folder_that_others_may_enter(
+    start: Callable[..., AsyncExitStack], deep: Path
+) -> None:
+    async with start(data_dir=str(deep)) as first, start(data_dir=str(deep)) as second:
+        id_ = await remember(first, "The harbour has forty berths.")
+
+        assert await found(second, "berths") == [id_]
+        assert endings(Path((deep / local_socket.ELSEWHERE).read_text())) == {".lock", ".sock"}
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM], ids=["killed", "ended"])

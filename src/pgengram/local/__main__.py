@@ -46,6 +46,7 @@ async def _serve_until_idle(settings: Settings) -> int:
     if not await local.start():
         await manager.close()
         return 1
+    local.take_up()
     with contextlib.suppress(FileNotFoundError):
         os.unlink(local.place.starting)
     loop, ended = asyncio.get_running_loop(), asyncio.Event()

@@ -1,4 +1,4 @@
-"""The local socket of a server: one line of JSON in, one line out, for the same user only."""
+"""The local socket of a process that serves a store: for hooks, commands and further servers of the same user only."""
 
 from __future__ import annotations
 
@@ -11,18 +11,19 @@ import re
 import socket
 import sys
 import threading
-from collections.abc import Callable, Coroutine
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import __version__
-from pgengram.errors import DatabaseFailed, PgengramError
+from pgengram.errors import DatabaseFailed, InvalidInput, PgengramError
 from pgengram.runtime import local_socket, windows_pipe
 from pgengram.runtime.logs import trace
 
 if TYPE_CHECKING:
     from pgengram.service.manager import MemoryManager
-
+    from pgengram.settings import Settings
 
 DUPLEX: Final = 3
 FIRST: Final = 0x80000  # of a pipe that nobody else has made
@@ -131,26 +132,29 @@ MOST_TRIES: Final = 3  # servers that may end over an event
 TRIES: Final = re.compile(r"~(\d+)\Z")
 FIRST_S: Final = 1.0  # in which a hook that waits for this server has asked
 UNFORESEEN: Final = {"code": "INTERNAL_ERROR", "message": "Something unforeseen went wrong.", "hint": "See the log."}
+Request = dict[str, Any]
+Relays = Callable[[Request, asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]
 
 
 class LocalServer:
-    """Answers on the local socket of a store for as long as its process runs.
+    """Answers on the local socket of a store for as long as its process runs, whichever namespace it is asked about.
 
     Args:
-        manager: the memories; opened by whoever made it.
+        manager: the memories of one namespace; opened by whoever made it.
+        relays: answers another server, which has said hello, until it leaves; None where this process does not.
     """
 
-    def __init__(self, manager: MemoryManager) -> None:
-        self.manager = manager
+    def __init__(self, manager: MemoryManager, relays: Relays | None = None) -> None:
+        self._managers = {manager.settings: manager}
+        self._host, self._relays = manager, relays
         self.place = local_socket.Endpoints(manager.settings.variables)
-        self._path = self.place.socket(os.getpid())
         self._server: asyncio.Server | PipeServer | None = None
         self._answering: set[asyncio.Task[None]] = set()
-        self._missed: set[tuple[str, str]] = set()
+        self._missed: defaultdict[Settings, set[tuple[str, str]]] = defaultdict(set)
         self._asked = asyncio.Event()
 
     async def start(self) -> bool:
-        """Listen, and answer what waits; return whether that was possible. Without the socket all else goes on."""
+        """Listen, and return whether that was possible. Without the socket all else goes on."""
         if not local_socket.SUPPORTED:
             return False
         try:
@@ -158,17 +162,26 @@ class LocalServer:
         except OSError as error:
             log.warning("no local socket in %s: %s", self.place.folder, error.strerror or type(error).__name__)
             return False
-        self._begin(self._answer_waiting())
         return True
+
+    def take_up(self) -> None:
+        """Begin to answer what came while no server listened."""
+        if self._server is not None:
+            self._begin(self._answer_waiting())
 
     async def close(self) -> None:
         """Take no more requests, and let those in flight end."""
         if self._server is not None:
             _unlink(self._path)
             self._server.close()
-            if self._answering:
-                await asyncio.wait(self._answering, timeout=DRAIN_S)
             self._server = None
+        if self._answering:
+            await asyncio.wait({*self._answering}, timeout=DRAIN_S)
+        await asyncio.gather(*(one.close() for one in self._managers.values() if one is not self._host))
+
+    @property
+    def _path(self) -> str:
+        return self.place.socket(os.getpid())
 
     async def settled(self) -> None:
         """Wait until those who ask now have their answers; first, a moment for whoever started this server to ask."""
@@ -193,36 +206,55 @@ class LocalServer:
         for path in self.place.files(local_socket.SOCKET):
             if not local_socket.listens(path):
                 _unlink(path)
-        if local_socket.PIPES:
-            pipe = PipeServer(self._replied)
-            pipe.start()
-            await asyncio.to_thread(Path(f"{self._path}.new").write_text, pipe.name, encoding="ascii")
-            os.replace(f"{self._path}.new", self._path)
-            return pipe
-        return await listening(self._path, self._serve, local_socket.LONGEST_LINE)
+        _unlink(unnamed := f"{self._path}.new")
+        made = await (self._pipe(unnamed) if local_socket.PIPES else self._socket(unnamed))
+        os.replace(unnamed, self._path)  # once it answers, so that nobody who sees it is refused
+        return made
+
+    async def _pipe(self, path: str) -> PipeServer:
+        pipe = PipeServer(lambda line: self._replied(local_socket.parsed_object(line) or {}))
+        pipe.start()
+        await asyncio.to_thread(Path(path).write_text, pipe.name, encoding="ascii")
+        return pipe
+
+    async def _socket(self, path: str) -> asyncio.Server:
+        bound = socket.socket(socket.AF_UNIX)
+        try:
+            bound.bind(path)
+            os.chmod(path, 0o600)
+            return await asyncio.start_unix_server(self._serve, sock=bound, limit=local_socket.LONGEST_LINE)
+        except OSError:
+            bound.close()
+            raise
 
     def _serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._begin(self._exchange(reader, writer))
 
     async def _exchange(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer a request, or another server, which its first line tells."""
         try:
             with contextlib.suppress(ConnectionError):  # whoever asked is gone
                 line = await _request_line(reader)
-                if line.endswith(b"\n"):
-                    writer.write(await self._replied(line))
+                first = local_socket.parsed_object(line) or {}
+                if "first" not in first:
+                    writer.write(await self._replied(first) if line.endswith(b"\n") else b"")
                     await writer.drain()
+                elif self._relays and (task := asyncio.current_task()):
+                    self._answering.discard(task)  # it has as long as its client
+                    await self._relays(first, reader, writer)
         finally:
             self._asked.set()
             writer.close()
 
-    async def _replied(self, line: bytes) -> bytes:
-        """Return the line that answers a line; what waits for a server is taken up next."""
+    async def _replied(self, request: Request) -> bytes:
+        """Return the line that answers a request; what waits for a server is taken up next."""
         if task := asyncio.current_task():  # that of a pipe is not one of ours yet
             self._answering.add(task)
             task.add_done_callback(self._answering.discard)
-        answer = {"version": __version__, **await self._answered(line)}
+        is_known = request.get("version") == __version__
+        answer = {"version": __version__, **(await self._answer(request) if is_known else {})}
         self._asked.set()
-        self._begin(self._answer_waiting())
+        self.take_up()
         return json.dumps(answer).encode() + b"\n"
 
     def _begin(self, work: Coroutine[None, None, None]) -> None:
@@ -235,7 +267,7 @@ class LocalServer:
         for path in self.place.files(local_socket.EVENT):
             try:
                 trying = _tried_once_more(path)
-                waiting = await asyncio.to_thread(_event_in_file, trying)
+                waiting = local_socket.parsed_object(await asyncio.to_thread(Path(trying).read_bytes)) or {}
             except FileNotFoundError:  # another server was faster
                 continue
             answer = await self._answer(waiting)
@@ -244,47 +276,33 @@ class LocalServer:
             else:
                 os.replace(trying, path)
 
-    async def _answered(self, line: bytes) -> dict[str, Any]:
-        """Return the answer to a line that came over the socket."""
-        try:
-            request = json.loads(line)
-        except ValueError:
-            request = None
-        if not isinstance(request, dict) or request.get("version") != __version__:
-            return {}
-        return await self._answer(request)
-
-    async def _answer(self, request: dict[str, Any]) -> dict[str, Any]:
+    async def _answer(self, request: Request) -> dict[str, Any]:
         from pgengram.local.session_hooks import answer_request
 
         try:
-            return await answer_request(self.manager, request, self._missed)
+            manager = self._manager_for(request.get("settings", {}))
+            answer = await answer_request(manager, request, self._missed[manager.settings])
         except PgengramError as error:
             return {"error": error.as_dict()}
         except Exception as error:  # noqa: BLE001 - the edge: the text of a library's error may quote content
             log.error("a local request failed: %s", trace(error))  # noqa: TRY400
             return {"error": UNFORESEEN}
+        for one in manager.companions:  # the store is open now
+            one.begin()
+        return answer
 
+    def _manager_for(self, own: Any) -> MemoryManager:
+        """Return the memories of whoever has these settings of its own."""
+        if not isinstance(own, dict) or not all(isinstance(value, str) for value in own.values()):
+            raise InvalidInput("A request needs the settings of whoever asks.")
+        settings = self._host.settings.with_own(own, local_socket.OWN)
+        if settings not in self._managers:
+            from pgengram.service.manager import MemoryManager
+            from pgengram.sync.schedule import ExchangeScheduler
 
-async def listening(
-    path: str, serve: Callable[[asyncio.StreamReader, asyncio.StreamWriter], None], longest_line: int
-) -> asyncio.Server:
-    """Listen on a socket for this user only; it gets its name once it answers, so that nobody who sees it is refused.
-
-    Raises:
-        OSError: that is not possible there.
-    """
-    _unlink(f"{path}.new")
-    bound = socket.socket(socket.AF_UNIX)
-    try:
-        bound.bind(f"{path}.new")
-        os.chmod(f"{path}.new", 0o600)
-        server = await asyncio.start_unix_server(serve, sock=bound, limit=longest_line)
-    except OSError:
-        bound.close()
-        raise
-    os.replace(f"{path}.new", path)
-    return server
+            self._managers[settings] = made = MemoryManager(settings, self._host)
+            made.accompany(ExchangeScheduler(made))
+        return self._managers[settings]
 
 
 async def _request_line(reader: asyncio.StreamReader) -> bytes:
@@ -313,14 +331,6 @@ def _tried_once_more(path: str) -> str:
     trying = f"{stem}~{tries}{local_socket.EVENT}"
     os.replace(path, trying)
     return trying
-
-
-def _event_in_file(path: str) -> dict[str, Any]:
-    try:
-        found = json.loads(Path(path).read_bytes())
-    except ValueError:
-        found = None
-    return found if isinstance(found, dict) else {}
 
 
 def _unlink(path: str) -> None:

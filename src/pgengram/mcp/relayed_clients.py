@@ -11,23 +11,22 @@ from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 from pgengram.errors import PgengramError
-from pgengram.local.socket_server import LocalServer, listening
 from pgengram.mcp.conversation import DRAIN_S, Conversation
 from pgengram.mcp.sdk_server import serve_conversation
 from pgengram.mcp.stdio.first_server import OWN, FirstServer
-from pgengram.mcp.stdio.lines import MAX_LINE, Line, ReplayState
+from pgengram.mcp.stdio.lines import Line, ReplayState
 from pgengram.mcp.stdio.relay import CLOSED, RELAYED
 from pgengram.mcp.tool_registry import INSTRUCTIONS, Manager, ToolRegistry
 from pgengram.postgres import server_status
-from pgengram.runtime.local_socket import Endpoints
 from pgengram.runtime.logs import trace
 from pgengram.service.manager import MemoryManager
 from pgengram.service.projects import instruction
-from pgengram.settings import PREFIX, Settings
 from pgengram.sync.schedule import ExchangeScheduler
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Mapping
+    from collections.abc import Awaitable, Callable
+
+    from pgengram.settings import Settings
 
 log = logging.getLogger(__name__)
 
@@ -122,32 +121,18 @@ class RelayedClients:
     """Answers other servers' clients for as long as this process runs.
 
     Args:
-        first: where it listens, and the lock that says so.
-        host: whose database and embedder they use.
-        environ: the settings that are the same for all, as environment variables.
+        first: the lock that says so.
+        host: whose database, embedder and settings they use.
     """
 
-    def __init__(self, first: FirstServer, host: MemoryManager, environ: Mapping[str, str]) -> None:
+    def __init__(self, first: FirstServer, host: MemoryManager) -> None:
         self._first = first
         self._host = host
-        self._shared = {name: value for name, value in environ.items() if name.startswith(PREFIX) and name not in OWN}
-        self._server: asyncio.Server | None = None
         self._numbers = count(1)
-        self._channels: dict[asyncio.Task[None], _Channel] = {}
-        self._local: dict[str, LocalServer] = {}  # for hooks and commands of namespaces that are not the host's
-        self._sessions: list[ClientSession] = []
-
-    async def start(self) -> None:
-        """Listen. Where that is not possible others serve for themselves."""
-        try:
-            self._server = await listening(self._first.path, self._accept, MAX_LINE + 2)
-        except OSError as error:
-            log.warning("no socket for other servers: %s", error.strerror or type(error).__name__)
+        self._channels: dict[asyncio.Task[Any], _Channel] = {}
 
     async def close(self) -> None:
         """Take no more calls, let those in flight end, and let another server become the first."""
-        if self._server is not None:
-            self._server.close()
         for channel in self._channels.values():
             channel.end()
         others = list(self._channels)
@@ -164,21 +149,18 @@ class RelayedClients:
                 return
             await asyncio.sleep(POLL_S)
 
-    def _accept(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        channel = _Channel(reader, writer)
-        task = asyncio.create_task(self._answer(reader, writer, channel), name="standing in for another server")
-        self._channels[task] = channel
-        task.add_done_callback(lambda done: self._channels.pop(done))
-
-    async def _answer(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, channel: _Channel) -> None:
+    async def answer(self, hello: dict[str, Any], reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        """Answer the client of another server until it leaves; one that takes this server for another is left alone."""
+        task = asyncio.current_task()
+        if hello["first"] != self._first.key or task is None:
+            return
+        self._channels[task] = channel = _Channel(reader, writer)
         try:
-            hello = json.loads(await reader.readline())
             replay = ReplayState(is_greeted=hello["is_greeted"], is_certain=hello["is_certain"])
             for _ in range(hello["handshake"] + hello["unanswered"]):
                 line = _without_line_end(await reader.readline())
                 replay.restore(line, is_handshake=len(replay.handshake) < hello["handshake"])
-            settings = Settings.from_environment(self._shared | hello["settings"])
-            session = ClientSession(settings, hello["folder"], self._host)
+            session = ClientSession(self._host.settings.with_own(hello["settings"], OWN), hello["folder"], self._host)
             channel.write(json.dumps(RELAYED).encode() + b"\n")
             await self._serve(session, channel, replay)
         except (ValueError, LookupError, PgengramError):  # settings that cannot be: who has them says so itself
@@ -188,7 +170,7 @@ class RelayedClients:
         except Exception as error:  # noqa: BLE001 - the edge: it must cost one client, not all
             log.error("a server that this one stands in for was left: %s", trace(error))  # noqa: TRY400
         finally:
-            writer.close()
+            del self._channels[task]
 
     async def _serve(self, session: ClientSession, channel: _Channel, replay: ReplayState) -> None:
         conversation = Conversation(channel, replay, f"{os.getpid()}-{next(self._numbers)}")
@@ -200,7 +182,6 @@ class RelayedClients:
             interrupted=replay.perhaps_done,
             spaces=session.spaces,
         )
-        self._sessions.append(session)
         opening = asyncio.create_task(self._open(session, conversation))
         try:
             serving = await serve_conversation(registry, conversation, session.more)
@@ -212,39 +193,15 @@ class RelayedClients:
             await channel.drain()
         finally:
             opening.cancel()
-            self._sessions.remove(session)
-            await self._leave(session)
+            await session.manager.close()
 
     async def _open(self, session: ClientSession, conversation: Conversation) -> None:
         """Open what a client needs once it has its first answer; a failure is told to each call."""
         await conversation.answered.wait()
-        await self._serve_locally(session)
         try:
             await session.memories.open()
         except PgengramError as error:
             log.warning("not ready: %s %s", error.message, error.hint)
-
-    async def _serve_locally(self, session: ClientSession) -> None:
-        """Answer hooks and commands of a namespace that nobody here answers yet."""
-        key = _namespace_key(session.memories)
-        if key not in self._local and key != _namespace_key(self._host):
-            self._local[key] = LocalServer(session.memories)
-            await self._local[key].start()
-
-    async def _leave(self, session: ClientSession) -> None:
-        """Let a client's manager go; another of its namespace answers hooks and commands then."""
-        key = _namespace_key(session.memories)
-        if key in self._local and self._local[key].manager is session.memories:
-            await self._local.pop(key).close()
-            other = next((one for one in self._sessions if _namespace_key(one.memories) == key), None)
-            if other is not None:
-                await self._serve_locally(other)
-        await session.manager.close()
-
-
-def _namespace_key(memories: MemoryManager) -> str:
-    """Return what is the same for all servers of a namespace."""
-    return Endpoints(memories.settings.variables).key
 
 
 def _without_line_end(line: bytes) -> bytes:

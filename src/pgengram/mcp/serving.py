@@ -67,25 +67,17 @@ async def serve_stdio(
     if replay.watchdog is None:
         watchdog.start()
     process_setup.collect_rarely()
-    local, relayed_clients = _socket_servers(local_api, replay)
+    relayed = RelayedClients(replay.first, local_api) if replay.first and local_api else None
+    local = LocalServer(local_api, None if relayed is None else relayed.answer) if local_api else None
     opening = asyncio.create_task(_open_after(conversation.answered, manager, local))
-    if relayed_clients is not None:
-        await relayed_clients.start()
+    if local is not None and not await local.start() and relayed is not None:
+        await relayed.close()  # nobody need wait for it
     serving = await serve_conversation(registry, conversation, more)
-    await _unwind(serving, opening, [one.close() for one in (local, relayed_clients) if one is not None])
+    await _unwind(serving, opening, [one.close() for one in (local, relayed) if one is not None])
     closing = asyncio.create_task(manager.close())
     closed = await _ended_in_time(closing, CLOSE_S) or _ends_without_us(closing, local_api)
     await channel.close(UNWIND_S / 2)
     watchdog.finish(EXIT_S, 0 if closed else 1)
-
-
-def _socket_servers(
-    local_api: MemoryManager | None, replay: ReplayState
-) -> tuple[LocalServer | None, RelayedClients | None]:
-    """Return what answers hooks and commands, and what answers the clients of other servers."""
-    if local_api is None:
-        return None, None
-    return LocalServer(local_api), None if replay.first is None else RelayedClients(replay.first, local_api, os.environ)
 
 
 def _ends_without_us(closing: asyncio.Task[None], local_api: MemoryManager | None) -> bool:
@@ -99,7 +91,7 @@ def _ends_without_us(closing: asyncio.Task[None], local_api: MemoryManager | Non
 async def _unwind(
     serving: asyncio.Task[None], opening: asyncio.Task[None], closing: list[Coroutine[Any, Any, None]]
 ) -> None:
-    """Let go of calls that are still under way, and of those who ask over sockets."""
+    """Let go of calls that are still under way, and of those who ask over the socket."""
     if not await _ended_in_time(serving, UNWIND_S):
         log.warning("a call did not end; it is left behind")
     opening.cancel()
@@ -123,7 +115,7 @@ async def _open_after(first_answer: asyncio.Event, manager: Manager, local: Loca
     """Open the manager once the client has its first answer; a failure is told to each call by `ready`."""
     await first_answer.wait()
     if local is not None:
-        await local.start()
+        local.take_up()
     try:
         await manager.open()
     except PgengramError as error:

@@ -1,8 +1,8 @@
-"""How programs of the same user ask a running server of a store: hooks of assistants, and commands.
+"""How programs of the same user reach a running server of a store: hooks of assistants, commands and further servers.
 
-Each server listens on a socket of its own in a private folder below the data folder, on Windows on a pipe that a file
-there names; whoever asks takes the first that answers. One line of JSON goes each way. A hook must cost next to
-nothing, so this module knows the standard library only, and of that as little as possible.
+Each process that serves a store listens on one socket in a private folder below the data folder, on Windows on a pipe
+that a file there names; whoever asks takes the first that answers, whichever namespace it asks about. One line of JSON
+goes each way, or many from a server. As a hook must cost next to nothing, only a few standard modules are imported.
 """
 
 from __future__ import annotations
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 PIPES = sys.platform == "win32"
 SUPPORTED = PIPES or hasattr(socket, "AF_UNIX")
 WITHOUT = "Python has no local sockets on this system, so hooks cannot ask a server."
+# Settings that each program has for itself and sends along; in all others it uses those of the server that answers.
+OWN = ("PGENGRAM_NAMESPACE", "PGENGRAM_PROJECT", "PGENGRAM_SECRETS")
 FOLDER = "run"  # below the data folder
 ELSEWHERE = "run-folder"  # a file there with the name of the folder, where another user has taken the usual one
 LONGEST_PATH = 103  # bytes that a socket's path may have on macOS; Linux has 107
@@ -42,7 +44,7 @@ class Unanswered(Exception):
 
 
 class Endpoints:
-    """Where the servers of one store are found.
+    """Where the servers of one store are found, and the settings of whoever asks them.
 
     Args:
         environ: the settings, as environment variables.
@@ -51,11 +53,9 @@ class Endpoints:
     def __init__(self, environ: Mapping[str, str]) -> None:
         named = environ.get("PGENGRAM_DATA_DIR")
         data = os.path.abspath(os.path.expanduser(named)) if named else default_data_folder()
-        # What decides whose memories these are, and how they are stored: servers that differ in it don't stand in for
-        # each other.
-        decisive = {"DATABASE_URL": "", "NAMESPACE": "default", "SECRETS": "reject"}
-        store = {name: environ.get(f"PGENGRAM_{name}") or usual for name, usual in decisive.items()}
-        self.key = "own" if store == decisive else _short_hash("\0".join(store.values()))
+        url = environ.get("PGENGRAM_DATABASE_URL")
+        self.key = _short_hash(url) if url else "own"  # of the database; servers of several may share a data folder
+        self.own = {name: environ[name] for name in OWN if environ.get(name)}
         self.log = os.path.join(data, LOG)
         self.folder = os.path.join(data, FOLDER)
         self._elsewhere = ""  # the file that names the folder, where the data folder is too deep for it
@@ -102,10 +102,7 @@ class Endpoints:
 
         A socket in a folder that others may write to could be theirs.
         """
-        try:
-            names = os.listdir(self.folder) if _is_private(self.folder) else []
-        except OSError:
-            return []
+        names = os.listdir(self.folder) if _is_private(self.folder) else []
         return [os.path.join(self.folder, one) for one in sorted(names) if self._is_ours(one, ending)]
 
     def _is_ours(self, name: str, ending: str) -> bool:
@@ -118,7 +115,8 @@ def ask_server(place: Endpoints, request: dict[str, object], timeout_s: float) -
     Raises:
         Unanswered: a server took the request and did not answer within `timeout_s`.
     """
-    line = json.dumps({"version": __version__, "until": time.time() + timeout_s, **request}).encode() + b"\n"
+    sent = {"version": __version__, "until": time.time() + timeout_s, "settings": place.own, **request}
+    line = json.dumps(sent).encode() + b"\n"
     deadline = time.monotonic() + timeout_s
     for path in place.files(SOCKET):
         answer = _ask_at(path, line, deadline)
@@ -175,7 +173,7 @@ def keep_for_later(place: Endpoints, request: dict[str, object]) -> None:
         raise OSError(f"{MAX_EVENTS} events wait for a server already")
     path = os.path.join(place.folder, f"{place.key}-{time.time_ns()}-{os.getpid()}{EVENT}")
     with open(f"{path}.new", "w", encoding="utf-8", opener=_open_private) as file:
-        json.dump(request, file)
+        json.dump({"settings": place.own, **request}, file)
     os.replace(f"{path}.new", path)
 
 
@@ -193,10 +191,18 @@ def _ask_at(path: str, line: bytes, deadline: float) -> dict[str, object] | None
     """Return the answer of one server; None where nobody listens there."""
     try:
         said = _exchange(path, line, deadline)
-        answer = json.loads(said) if said else None
-    except (OSError, ValueError) as error:
+    except OSError as error:
         raise Unanswered(f"{type(error).__name__} from {os.path.basename(path)}") from None
-    return answer if isinstance(answer, dict) else None
+    return parsed_object(said) if said else None
+
+
+def parsed_object(line: bytes) -> dict[str, object] | None:
+    """Return a line of JSON as an object; None where it is none."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
 
 
 def _exchange(path: str, line: bytes, deadline: float) -> bytes | None:
@@ -245,8 +251,8 @@ def _read_line(connection: socket.socket, deadline: float) -> bytes:
 
 
 def _is_private(folder: str) -> bool:
-    """Whether a folder is the user's own and nobody else may enter it; Windows keeps users' folders apart by itself."""
-    if sys.platform == "win32":
+    """Whether a folder is there, the user's own, and nobody else may enter it; Windows keeps them apart by itself."""
+    if sys.platform == "win32" or not os.path.lexists(folder):
         return os.path.isdir(folder)
     found = os.lstat(folder)
     return stat.S_ISDIR(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o077

@@ -7,7 +7,7 @@ import secrets
 import time
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from typing import Any, Final
 
@@ -21,7 +21,7 @@ from pgengram.sync import memories
 from pgengram.sync.addresses import SLOW, exchanged_folder, is_due, renewed
 from pgengram.sync.documents import MemoryDocuments, RowDocuments, kept_state, microseconds
 from pgengram.sync.files import Unreadable
-from pgengram.sync.folder import CHANGES, File, small
+from pgengram.sync.folder import CHANGES, File, Folder, small
 from pgengram.sync.intake import Intake, Memo, Outcome
 from pgengram.sync.merging import TOO_FAR_AHEAD_US, Document, digest_of
 from pgengram.sync.mirror import ExchangedFolder
@@ -102,31 +102,28 @@ def _new_writer() -> str:
     return secrets.token_hex(6)
 
 
+@dataclass(slots=True)
 class _Run:
     """One exchange under way.
 
     Attributes:
-        outcome: what it did.
         is_unsure: whether a file may be there of which this store doesn't know; then nothing may be written by the same
             writer any more, as what comes next would have the numbers of what is in the file.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        settings: state.Settings,
-        exchanged: ExchangedFolder,
-        writer: str,
-        clock: Callable[[], int],
-        memo: Memo,
-        outcome: Outcome,
-    ) -> None:
-        self._core, self._settings, self._writer, self._clock = core, settings, writer, clock
-        self._memo = memo
-        self._exchanged, self._folder = exchanged, exchanged.folder
-        self._emptied: list[str] = []  # names of our own files whose records another one has now
-        self.outcome = outcome
-        self.is_unsure = False
+    _core: Core
+    _settings: state.Settings
+    _exchanged: ExchangedFolder
+    _writer: str
+    _clock: Callable[[], int]
+    _memo: Memo
+    outcome: Outcome
+    is_unsure: bool = False
+    _emptied: list[str] = field(default_factory=list)  # names of our own files whose records another one has now
+
+    @property
+    def _folder(self) -> Folder:
+        return self._exchanged.folder
 
     async def all(self, *, set_back: bool) -> None:
         """Read, then write.

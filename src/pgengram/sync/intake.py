@@ -120,34 +120,22 @@ def _unknown(line: Line, names: Names) -> set[str]:
     return {f"the field {name} of a {line.kind}" for name in fields - names[line.kind]}
 
 
+@dataclass(slots=True)
 class Intake:
     """Takes in what other machines wrote, in one exchange.
 
-    Args:
-        core: whose memories.
-        settings: how they are synchronised.
-        folder: of the files.
-        writer: this process.
-        clock: returns microseconds since 1970.
-        begin: begins a transaction.
-        memo: of this process.
-        outcome: in which it is noted.
+    core: whose memories; settings: how they are synchronised; folder: of the files; writer: this process; clock: gives
+    microseconds since 1970; begin: begins a transaction; memo: of this process; outcome: in which it is noted.
     """
 
-    def __init__(
-        self,
-        core: Core,
-        settings: state.Settings,
-        folder: Folder,
-        writer: str,
-        clock: Callable[[], int],
-        begin: Callable[[], AbstractAsyncContextManager[Transaction]],
-        memo: Memo,
-        outcome: Outcome,
-    ) -> None:
-        self._core, self._settings, self._folder = core, settings, folder
-        self._writer, self._clock, self._begin = writer, clock, begin
-        self._memo, self._outcome = memo, outcome
+    core: Core
+    settings: state.Settings
+    folder: Folder
+    writer: str
+    clock: Callable[[], int]
+    begin: Callable[[], AbstractAsyncContextManager[Transaction]]
+    memo: Memo
+    outcome: Outcome
 
     async def read(self, listed: Sequence[File], known: Mapping[tuple[str, str], Row]) -> list[File]:
         """Take in what the files say that were not read yet; return those of our own that are damaged."""
@@ -155,7 +143,7 @@ class Intake:
         whole = [reading for reading in unread if reading.file.name == ERASED]
         for reading in whole:  # first, so that it never comes
             await self._read_erased(reading)
-        async with self._begin() as tx:
+        async with self.begin() as tx:
             names = await rows.known_names(tx) if unread else {}
         stream = self._stream([reading for reading in unread if reading.file.has_changes], whole, names)
         while True:
@@ -168,22 +156,22 @@ class Intake:
 
     async def take_waiting(self) -> None:
         """Try again what waited for what it leads to, if something came since."""
-        if not (self._memo.waits or self._outcome.taken):
+        if not (self.memo.waits or self.outcome.taken):
             return
-        self._memo.waits = True  # also if this is interrupted
-        async with self._begin() as tx:
+        self.memo.waits = True  # also if this is interrupted
+        async with self.begin() as tx:
             waiting = await tx.rows(state.WAITING, {"limit": WAITING_AT_ONCE})
         if waiting:
             await self._take([Line.of(row) for row in waiting])
-        self._memo.waits = False
+        self.memo.waits = False
 
     def _is_unread(self, file: File, known: Mapping[tuple[str, str], Row]) -> bool:
         """Whether a file is to be read now; note the problem of one that would be no other than it was."""
         row = known.get((file.device, file.name))
         if row is None or row["mark"] != file.mark:
             return True
-        if row["problem"] and self._clock() < self._memo.due.get((file.device, file.name, file.mark), 0):
-            self._outcome.unread[f"{file.device}/{file.name}"] = row["problem"]
+        if row["problem"] and self.clock() < self.memo.due.get((file.device, file.name, file.mark), 0):
+            self.outcome.unread[f"{file.device}/{file.name}"] = row["problem"]
             return False
         return bool(row["problem"])
 
@@ -191,7 +179,7 @@ class Intake:
         self, readings: Iterable[Reading], whole: list[Reading], names: Names
     ) -> Iterator[tuple[Reading, Line]]:
         for reading in readings:
-            for line in reading.lines(self._folder, self._clock(), names):
+            for line in reading.lines(self.folder, self.clock(), names):
                 yield reading, line
             whole.append(reading)
 
@@ -200,28 +188,28 @@ class Intake:
         noted = [one for one in whole if not (one.gone or (one.problem and _is_own(one.file, known)))]
         for one in noted:
             if one.problem:
-                self._outcome.unread[f"{one.file.device}/{one.file.name}"] = one.problem
-                self._memo.due[one.file.device, one.file.name, one.file.mark] = one.due
+                self.outcome.unread[f"{one.file.device}/{one.file.name}"] = one.problem
+                self.memo.due[one.file.device, one.file.name, one.file.mark] = one.due
         if noted:
-            async with self._begin() as tx:
+            async with self.begin() as tx:
                 await state.note_files(tx, [one.file.noted(one.problem) for one in noted])
         whole.clear()
 
     async def _read_erased(self, reading: Reading) -> None:
         try:
-            there = await asyncio.to_thread(lambda: {str(one["id"]) for one in self._folder.read(reading.file)})
-            async with self._begin() as tx:
+            there = await asyncio.to_thread(lambda: {str(one["id"]) for one in self.folder.read(reading.file)})
+            async with self.begin() as tx:
                 fresh = iter(sorted(UUID(id_) for id_ in there - await state.erased(tx)))
             while batch := list(islice(fresh, ERASED_AT_ONCE)):
-                async with self._begin() as tx:
+                async with self.begin() as tx:
                     await deletion.erase_memories(tx, batch, session_id=None)
-                self._outcome.erased += len(batch)
+                self.outcome.erased += len(batch)
         except FileNotFoundError:
             reading.gone = True
         except (Unreadable, InvalidInput) as error:
-            reading.fail(_reason(error), self._clock())
+            reading.fail(_reason(error), self.clock())
         except FORM:
-            reading.fail(OTHER_FORM, self._clock())
+            reading.fail(OTHER_FORM, self.clock())
 
     async def _take_all(self, batch: Sequence[tuple[Reading, Line]]) -> None:
         """Take in lines; if one of them cannot be, the others all the same."""
@@ -236,7 +224,7 @@ class Intake:
                 await self._take_all(batch[half:])
                 return
             [(reading, _)] = batch
-            reading.fail(error.message if isinstance(error, InvalidInput) else OTHER_FORM, self._clock())
+            reading.fail(error.message if isinstance(error, InvalidInput) else OTHER_FORM, self.clock())
 
     async def _take(self, lines: Sequence[Line]) -> None:
         latest: dict[tuple[str, str], Line] = {}
@@ -254,28 +242,28 @@ class Intake:
             if isinstance(text := line.document.shown().get("content"), str)
         }
         if texts:
-            async with self._begin() as tx:
+            async with self.begin() as tx:
                 there_is = await rows.contents(tx, texts)
             texts = {id_: text for id_, text in texts.items() if there_is.get(id_) != text}
-        self._outcome.taken += await self._store(kinds, texts)
+        self.outcome.taken += await self._store(kinds, texts)
 
     @retrying
     async def _store(self, kinds: Mapping[str, Sequence[Line]], texts: Mapping[str, str]) -> int:
         """Take in lines by their kinds, in one transaction; return of how many that was something new."""
-        embedded = await self._core.models.passages(list(texts.values()))
+        embedded = await self.core.models.passages(list(texts.values()))
         parts = dict(zip(texts, embedded.vectors, strict=True))
         taken = 0
-        async with self._begin() as tx:
+        async with self.begin() as tx:
             await tx.allow_for(sum(map(len, kinds.values())))
             if ours := kinds.get(state.MEMORY):
-                taking = MemoryDocuments(tx, self._settings.device, self._writer, self._clock(), embedded.model_id)
+                taking = MemoryDocuments(tx, self.settings.device, self.writer, self.clock(), embedded.model_id)
                 taken += await taking.take(ours, parts)
             of_conversations = kinds.keys() & set(state.OF_CONVERSATIONS)
             keeps = not of_conversations or (await conversations.keeping(tx)).keeps
             for kind in (table.record for table in state.ROWS if table.record in kinds):
                 if keeps or kind not in of_conversations:
-                    documents = RowDocuments(tx, kind, self._writer, self._settings.writers, self._clock())
-                    taken += await documents.take(kinds[kind], self._core.model_key)
+                    documents = RowDocuments(tx, kind, self.writer, self.settings.writers, self.clock())
+                    taken += await documents.take(kinds[kind], self.core.model_key)
         return taken
 
 

@@ -32,14 +32,12 @@ def fields_of(record: Mapping[str, Any], known: Mapping[str, Any]) -> dict[str, 
 
 
 def _tag_places(tags: Sequence[str], known: Mapping[str, int | None]) -> dict[str, int]:
-    """Return places of a row's tags by name, which say their order: the known ones, new tags after them, if these do.
-
-    So the order of tags that two machines gave one place isn't a change of a third.
-    """
+    """Return places of a row's tags by name, which say their order: the known ones, and new tags after them, if so."""
     names = [TAG + tag for tag in tags]
     there = {name: place for name in names if (place := known.get(name)) is not None}
     after = max(there.values(), default=-1) + 1
     places = there | {name: after + number for number, name in enumerate(name for name in names if name not in there)}
+    # Else the order of tags that two machines gave one place would be a change of whoever reads it.
     return places if _tags_in_order(places) == names else {name: place for place, name in enumerate(names)}
 
 

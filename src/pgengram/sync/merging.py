@@ -78,12 +78,10 @@ class Document:
 
     def as_json(self, *, whole: bool) -> dict[str, Any]:
         """Return it as JSON has it: `whole` with all values, else the shown ones but for places as digests alone."""
-        entries = {
-            name: [
-                _entry_as_json(one, bare=not (whole or name.startswith(TAG)) and one is latest(all_)) for one in all_
-            ]
-            for name, all_ in self.entries.items()
-        }
+        entries = {}
+        for name, all_ in self.entries.items():
+            shown = None if whole or name.startswith(TAG) else latest(all_)
+            entries[name] = [_entry_as_json(one, bare=one is shown) for one in all_]
         more = {"counts": self.counts, "gone": self.gone}
         return {"seen": self.seen, "entries": entries} | {name: value for name, value in more.items() if value}
 

@@ -118,6 +118,7 @@ def _address(listener: socket.socket, is_ssl: bool) -> str:
 async def _open(namespaces: NamespaceServers, local: LocalServer) -> None:
     """Bring the database up ahead of the first call; a failure is told to each call, and by /ready."""
     await local.start()
+    local.take_up()
     try:
         await namespaces.open()
         await rates.forget_paid(namespaces.host.store)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from pgengram.mcp.stdio.watchdog import ParentWatchdog
+from pgengram.runtime import local_socket
 
 TYPE_CHECKING = False  # as in local_socket
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ class ReplayState:
 
     def note_request(self, line: bytes) -> None:
         """Note what the client says."""
-        message = None if has_too_much(line) else parsed_object(line)
+        message = None if has_too_much(line) else local_socket.parsed_object(line)
         if message is None:
             return
         method, id_ = message.get("method"), message.get("id")
@@ -196,12 +197,3 @@ class ReplayState:
                 self.is_greeted = self.is_greeted or line in self.handshake[:1]
                 del self.unanswered[index]
                 return
-
-
-def parsed_object(line: bytes) -> dict[str, object] | None:
-    """Return a line of JSON as an object; None where it is none."""
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None

@@ -15,7 +15,7 @@ import socket
 import time
 
 from pgengram.mcp.stdio.first_server import OWN, FirstServer
-from pgengram.mcp.stdio.lines import Line, Oversized, ReplayState, line_too_long, parsed_object
+from pgengram.mcp.stdio.lines import Line, Oversized, ReplayState, line_too_long
 from pgengram.mcp.stdio.watchdog import ParentWatchdog, StdioFds
 from pgengram.runtime import local_socket
 
@@ -81,7 +81,7 @@ class _Relay:
     def _connected(self) -> socket.socket | None:
         """Return a connection to the first server; None once this process is it, or is to end."""
         deadline = time.monotonic() + START_S
-        while time.monotonic() < deadline:
+        while time.monotonic() < deadline and self._first.prepare():
             if self._first.take():
                 return None
             connection = self._first.connect()
@@ -97,6 +97,7 @@ class _Relay:
         """Tell a server whom it stands in for; False where it ended meanwhile."""
         handshake, unanswered = self._replay.replayed()
         hello = {
+            "first": self._first.key,
             "settings": self._own,
             "folder": local_socket.working_folder(),
             "handshake": len(handshake),
@@ -109,7 +110,7 @@ class _Relay:
             answer = connection.makefile("rb", buffering=0).readline()
         except OSError:
             answer = b""
-        if answer and parsed_object(answer) != RELAYED:
+        if answer and local_socket.parsed_object(answer) != RELAYED:
             connection.close()
             raise _NoServerToRelayTo
         if not answer:

@@ -324,14 +324,8 @@ async def note_changed(tx: Transaction, kind: str, keys: Collection[str]) -> Non
 async def note_untold(
     tx: Transaction, kind: str, seen: Mapping[str, Any], known: Mapping[str, Any], changed: Collection[str]
 ) -> None:
-    """Note what rows came to say by themselves, by their keys: it has numbers that no other machine ever hears of else.
-
-    Args:
-        tx: of the namespace.
-        kind: of the rows.
-        seen: the largest number of each writer, as the rows are now.
-        known: as `documents` gives it.
-        changed: those of which a change is noted.
+    """Note what rows came to say by themselves: it has numbers that no other machine ever hears of else. By their keys
+    are given which numbers they have `seen` now, what was `known` of them, and those of which a change is noted.
     """
     before = {key: known[key]["seen"] if key in known else {} for key in seen}
     await note_changed(tx, kind, [key for key in seen if key not in changed and seen[key] != before[key]])
