@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from pgengram.ids import short
 from pgengram.text.language import ENGLISH, function_words, language_of
-from pgengram.text.languages import languages
+from pgengram.text.languages import language_data, languages
 from pgengram.text.vocabulary import announces_change, date_words, negations, number_words, opposites, time_words
 from pgengram.text.words import beginning, is_unspaced, words
 
@@ -104,22 +104,6 @@ def differences(one: str, other: str) -> list[str]:
         "order": _changed_places(first.lowered, second.lowered),
     }
     return [name for name, differs in found.items() if differs]
-
-
-def on_other_days(one: str, other: str) -> bool:
-    """Whether each of two texts names calendar days, and none of them is a day of the other."""
-    first, second = _days_named(one), _days_named(other)
-    return bool(first and second) and not first & second
-
-
-def _days_named(text: str) -> frozenset[str]:
-    """Return the calendar days that a text names: in figures, or as a number beside the name of a month."""
-    found = {found[0] for found in _IN_FIGURES.finditer(text)}
-    for at in _BESIDE_MONTH.finditer(text.casefold()):
-        if _is_day(at):
-            before, word, after = at.groups()
-            found.add(f"{before or after} {word[:3]}")
-    return frozenset(found)
 
 
 def without_dates(text: str) -> str:
@@ -245,6 +229,7 @@ def _caseless(line: list[str]) -> Iterator[str]:
 LEAST: Final = 0.4  # of the words of the text that has fewer
 LEAST_CHANGED: Final = 0.25  # the same where the newer one says that something changed
 SEVERAL: Final = 2  # words; a single one is said by chance, unless something changed
+NAME_NOTHING: Final = 100  # of the commonest words of a language; of those after them some name things
 _SAYS_NOTHING: Final = re.compile(r"\d{1,2}")
 
 
@@ -269,6 +254,22 @@ def same_subject(newer: str, older: str, scope: str = "") -> bool:
     if shared < SEVERAL and all(_has_capital(text, *(first & second)) for text in (newer, older)):
         return shared >= LEAST * fewer
     return shared >= (LEAST_CHANGED if changed else LEAST) * fewer
+
+
+@cache
+def _articles_and_such(code: str) -> frozenset[str]:
+    """Return the very commonest words of a language: articles, pronouns and the like."""
+    return frozenset(language_data(code).common.split()[:NAME_NOTHING])
+
+
+def tell_apart(one: str, other: str) -> bool:
+    """Whether each of two texts has a word of its own, but for times, numbers and the commonest words."""
+    common = _articles_and_such(ENGLISH) | _articles_and_such(language_of(f"{one} {other}").code)
+    first, second = (
+        {beginning(word) for word in tokens(without_dates(text)) - time_words() - common if word.isalpha()}
+        for text in (one, other)
+    )
+    return bool(first - second) and bool(second - first)
 
 
 def _has_capital(text: str, stem: str) -> bool:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from datetime import datetime, timedelta
+from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
@@ -16,11 +19,13 @@ from pgengram.search.succession import (
     succeeds,
     told_at,
 )
+from pgengram.search.dates import by_clock, times, without_times
 from pgengram.store.connection.database import Row
 from pgengram.store.maintenance.findings import Pair
 from pgengram.text.derived import TURN
-from pgengram.text.differences import differences, on_other_days, overlap, same_subject
+from pgengram.text.differences import differences, overlap, same_subject, tell_apart
 from pgengram.text.sameness import includes, said_otherwise
+from pgengram.text.vocabulary import announces_change
 
 LONG: Final = 1_000  # characters; the vectors compared are those of the beginning
 LONG_OVERLAP: Final = 0.8  # of the words of long texts
@@ -28,6 +33,8 @@ LONG_OVERLAP: Final = 0.8  # of the words of long texts
 SCOPE: Final = ("type", "user", "project", "collection", "speaker", "occurred_at")
 # Differences of which alone one text says when, and the other denies it.
 OF_TIME: Final = frozenset({"dates", "numbers"})
+CLAUSE_END: Final = re.compile(r"(?<=[^\d\s]\.)\s+|\s*[:;!?](?=\s)\s*|\s+[–—-]\s+|\n")
+WEEK: Final = timedelta(days=7)
 
 
 def crowding_of_pairs(pairs: Sequence[Pair]) -> dict[Pair, float]:
@@ -78,11 +85,39 @@ def sorted_out(
             alike.append(pair)
         elif names == ["wording"]:
             otherwise.append(pair)
-        elif {*names} - OF_TIME and on_other_days(one["content"], other["content"]):
-            continue  # each tells what happened on its own day
+        elif _tell_of_other_days(one, other):
+            continue
         else:
             differing.append((pair, names))
     return alike, otherwise, differing
+
+
+def _tell_of_other_days(one: Row, other: Row) -> bool:
+    """Whether each of two memories tells what happened on a day of its own, as the notes of a weekly meeting do.
+
+    What only has another day is an appointment that was moved, and so is what says so where it names the day.
+    """
+    texts, now = (one["content"], other["content"]), by_clock(max(one["created_at"], other["created_at"]))
+    first, second = (_first_day(text, now) for text in texts)
+    if not first or not second or first[0] == second[0]:
+        return False
+    rests = [without_times(text, times(text, now)) for text in texts]
+    if {*differences(*rests)} - OF_TIME:
+        return True
+    return tell_apart(*rests) and not any(announces_change(clause) for _, clause in (first, second))
+
+
+@lru_cache(maxsize=1_024)
+def _first_day(text: str, now: datetime) -> tuple[str, str] | None:
+    """Return the first day or week that a text names, and the clause that names it; None where it names none.
+
+    The first one says when it was; others are what was said of then.
+    """
+    for clause in CLAUSE_END.split(text):
+        for one in times(clause, now):
+            if not one.weekday and one.period.end - one.period.start <= WEEK:
+                return str(one.period), clause
+    return None
 
 
 def _same_matter(one: Row, other: Row) -> bool:
