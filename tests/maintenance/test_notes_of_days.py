@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from mcp import Client
 
 from helpers import call, examples, remember
-from pgengram.search.times.dates import times
+from pgengram.search.dates import times
 from pgengram.service.toolsets.pairs import SCOPE, sorted_out
 from pgengram.store.maintenance.findings import Pair
 from pgengram.text.languages import entries, languages

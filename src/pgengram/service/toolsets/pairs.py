@@ -9,6 +9,7 @@ from functools import lru_cache
 from typing import Any, Final
 from uuid import UUID
 
+from pgengram.search.dates import by_clock, times, without_times
 from pgengram.search.succession import (
     HINTED,
     NAMED,
@@ -19,7 +20,6 @@ from pgengram.search.succession import (
     succeeds,
     told_at,
 )
-from pgengram.search.dates import by_clock, times, without_times
 from pgengram.store.connection.database import Row
 from pgengram.store.maintenance.findings import Pair
 from pgengram.text.derived import TURN
