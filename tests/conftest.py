@@ -64,6 +64,24 @@ os.environ["OPENBLAS_NUM_THREADS"] = "1"  # as `store.ahead` sets it, in this pr
 for _name in ("COLUMNS", "LINES", "FORCE_COLOR", "TTY_COMPATIBLE"):  # Rich reads them when it is imported
     os.environ.pop(_name, None)
 
+
+def _folder_in_memory() -> str:
+    """Have temporary files of this process, and of all that it starts, lie in memory: a store is hundreds of files, and
+    waits for a disk again and again. Return the folder that is to be removed in the end; empty where there is none,
+    programs may not be run in it, it is small, or it was made by the process that started this one.
+    """
+    if not IN_MEMORY.is_dir() or tempfile.gettempdir().startswith(f"{IN_MEMORY}/"):
+        return ""
+    if os.statvfs(IN_MEMORY).f_flag & os.ST_NOEXEC or shutil.disk_usage(IN_MEMORY).free < ROOM:
+        return ""
+    folder = tempfile.mkdtemp(dir=IN_MEMORY, prefix="tests-")
+    os.chmod(folder, 0o1777)  # as every such folder, for servers that run as somebody else
+    os.environ["TMPDIR"] = tempfile.tempdir = folder
+    return folder
+
+
+_in_memory = _folder_in_memory()
+
 for _name in (USUAL, THOROUGH):
     hypothesis.settings.register_profile(_name, deadline=None)  # how long an example takes, the machine decides
 hypothesis.settings.load_profile(USUAL)
@@ -106,6 +124,8 @@ if sys.platform == "win32":  # psycopg refuses the loop that asyncio takes there
 def pytest_unconfigure() -> None:
     """Let the interpreter take all apart when it ends; some libraries complain of what is left."""
     gc.unfreeze()
+    if _in_memory:
+        shutil.rmtree(_in_memory, ignore_errors=True)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -148,24 +168,14 @@ def _real_start(request: pytest.FixtureRequest, _forking: Forking) -> Iterator[N
 
 
 @pytest.fixture(scope="session")
-def quick_folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A folder for many files that come and go: in memory if there is room, as making a database makes hundreds."""
-    if not IN_MEMORY.is_dir() or shutil.disk_usage(IN_MEMORY).free < ROOM:
-        yield tmp_path_factory.mktemp("postgres")
-        return
-    with tempfile.TemporaryDirectory(dir=IN_MEMORY, prefix="pgengram-tests-", ignore_cleanup_errors=True) as made:
-        yield Path(made)
-
-
-@pytest.fixture(scope="session")
-def postgres(quick_folder: Path) -> Iterator[str]:
+def postgres(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """The URL of a PostgreSQL whose login may create databases: the one given from outside, else an embedded one."""
     if SERVER:
         yield SERVER
         return
     from pgengram.postgres import start_embedded
 
-    server = start_embedded(quick_folder)
+    server = start_embedded(tmp_path_factory.mktemp("postgres"))
     with psycopg.connect(server.url, autocommit=True) as connection:
         # No test cuts the power, and each database that is dropped would have to wait for the disk.
         connection.execute("ALTER SYSTEM SET fsync = off")

@@ -11,11 +11,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.types import Tool
 
 from helpers import Answer, Served, call, connected
-from pgengram.compat import CLASSES, adapter_for
+from pgengram.compat import adapter_for
 from pgengram.mcp.binding import DESCRIBED_ONCE, ToolBinding
 from pgengram.service.manager import MemoryManager
 from pgengram.service.tools import tools_of
-from pgengram.settings import Settings
+from pgengram.settings import COMPAT, Settings
 
 TOOLS = ["create_memory", "create_memories", "search_memories", "get_memories", "update_memory", "forget_memories"]
 OBVIOUS = {"boolean", "number", "integer"}  # their bounds and their name say it all
@@ -216,7 +216,7 @@ def everything_listed() -> dict[str, dict[str, Any]]:
     """Return the schema of each tool's arguments in each toolset and drop-in mode, as tools/list has it."""
     manager = MemoryManager(Settings(toolsets="all"))
     offered = {"all": manager.tools, "essential": MemoryManager(Settings(toolsets="essential")).tools}
-    offered |= {system: tools_of(adapter_for(system, manager)) for system in CLASSES}
+    offered |= {system: tools_of(adapter_for(system, manager)) for system in COMPAT}
     return {
         f"{mode} {tool.name}": ToolBinding(tool).listed["inputSchema"] for mode, its in offered.items() for tool in its
     }
