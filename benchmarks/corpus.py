@@ -9,6 +9,8 @@ A file or folder is recognised by what it holds. Part of this project are the we
 - A clone of github.com/google-deepmind/xquad (CC BY-SA 4.0): paragraphs of Wikipedia, asked in twelve languages.
 - A clone of github.com/hejunqing/MADial-Bench (MIT): what a child lived through, to be remembered in a talk.
 - A clone of github.com/uwnlp/qamr (MIT): sentences of Wikipedia, and questions about them.
+- A clone of github.com/1754955896/LifeBench (Apache 2.0): what the phones of two invented people hold of a year, in English
+  and Chinese; a question names the entries that answer it.
 """
 
 from __future__ import annotations
@@ -35,6 +37,16 @@ IDLE = ("greetings and thanks", "unrelated")  # its prompts that ask for nothing
 ADVERSARIAL = 5  # LoCoMo's category of questions about what nobody said
 TURN_ID = re.compile(r"D\d+:\d+")
 SENTENCES = 499  # of QAMR
+PEOPLE = ("lumingqiang", "leimingxuan")  # of LifeBench, which has ten
+SAID_BY_PHONE = {  # what is read of each kind of entry, as a person would write it down
+    "agent_chat": (),
+    "calendar": ("title", "description"),
+    "call": ("call_type", "contactName"),
+    "note": ("title", "content"),
+    "photo": ("caption",),
+    "push": ("title", "content"),
+    "sms": ("contactName", "message_content"),
+}
 SEED = 1
 LEAST_TYPED, MOST_TYPED = 7, 24  # letters of a word that is typed; longer ones are phrases of a language without spaces
 
@@ -292,6 +304,41 @@ def qamr(folder: Path) -> Iterator[World]:
     yield _texts("QAMR", "dev", [said[key] for key in chosen], queries)
 
 
+def lifebench(folder: Path) -> Iterator[World]:
+    """Yield the phone of each person in each language: its entries in the order of their time."""
+    for language, place in (("en", "data_en"), ("zh", "data")):
+        for person in PEOPLE:
+            of_them = folder / "life_bench_data" / place / person
+            entries = [
+                (kind, entry)
+                for kind in SAID_BY_PHONE
+                for entry in json.loads((of_them / "phone_data" / f"{kind}.json").read_text(encoding="utf-8"))
+            ]
+            steps = [_entry(kind, entry) for kind, entry in sorted(entries, key=lambda its: _moment(its[1]))]
+            known = {step.key for step in steps}
+            queries = []
+            for asked in json.loads((of_them / "QA" / "QA_clean.json").read_text(encoding="utf-8")):
+                wanted = frozenset(f"{one['type']} {one['id']}" for one in asked.get("evidence", ())) & known
+                if asked["question_type"] == "Unanswerable":
+                    queries.append(Query(asked["question"], group="unanswerable"))
+                elif wanted:
+                    queries.append(Query(asked["question"], wanted))
+            yield World(f"LifeBench {language}", person, "notes", [Session(steps)], queries, "2026-01-01T00:00:00Z")
+
+
+def _moment(entry: dict[str, Any]) -> str:
+    return str(entry.get("start_time") or entry.get("datetime") or entry.get("date"))
+
+
+def _entry(kind: str, entry: dict[str, Any]) -> Step:
+    said = [str(entry[name]) for name in SAID_BY_PHONE[kind] if entry.get(name)]
+    for turn in entry.get("conversation", {}).values():
+        said += [f"{role}: {its['content']}" for role, its in turn.items() if isinstance(its, dict)]
+    moment = datetime.fromisoformat(_moment(entry)).replace(tzinfo=UTC).isoformat()
+    content = f"{kind.replace('_', ' ')}, {': '.join(said)}" if kind != "agent_chat" else "\n".join(said)
+    return Step("create", f"{kind} {entry['phone_id']}", {"content": content, "occurred_at": moment, "type": "episodic"})
+
+
 def _texts(
     data: str, name: str, texts: Sequence[str], queries: Sequence[tuple[str, set[int]]], shared: str = ""
 ) -> World:
@@ -310,6 +357,7 @@ def worlds(path: Path) -> Iterator[World]:
         ("xquad.en.json", xquad),
         ("data/en/MADial-Bench-en-memory.json", madial),
         ("data/wiki-sentences.tsv", qamr),
+        ("life_bench_data/data_en/lumingqiang/QA/QA_clean.json", lifebench),
     ):
         if (path / sign).exists():
             yield from of_folder(path)
