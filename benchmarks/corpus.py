@@ -336,7 +336,9 @@ def _entry(kind: str, entry: dict[str, Any]) -> Step:
         said += [f"{role}: {its['content']}" for role, its in turn.items() if isinstance(its, dict)]
     moment = datetime.fromisoformat(_moment(entry)).replace(tzinfo=UTC).isoformat()
     content = f"{kind.replace('_', ' ')}, {': '.join(said)}" if kind != "agent_chat" else "\n".join(said)
-    return Step("create", f"{kind} {entry['phone_id']}", {"content": content, "occurred_at": moment, "type": "episodic"})
+    return Step(
+        "create", f"{kind} {entry['phone_id']}", {"content": content, "occurred_at": moment, "type": "episodic"}
+    )
 
 
 def _texts(
