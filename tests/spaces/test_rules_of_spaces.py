@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import json
+from pathlib import Path
 
 import psycopg
 import pytest
-from sharing_team import PersonWhoAnswers, Team
+from sharing_team import Caller, PersonWhoAnswers, Team
 
 from helpers import until
 from pgengram.errors import Conflict, NotAllowed
 from pgengram.service import spaces
 from pgengram.store import membership
 from pgengram.store.connection.database import Role
+from pgengram.store.recovery import imports
+from pgengram.transfer.importing import import_from
 
 OVEN = "The oven in the shared kitchen runs ten degrees hot."
 KEY = "Mara keeps the spare key under the blue pot."
@@ -373,3 +376,22 @@ async def test_whoever_has_the_login_sees_everything_and_the_owner_appoints_an_a
         assert {text for (text,) in connection.execute("SELECT content FROM memories")} == {OVEN, KEY}
     await membership.put(team.home.store, team.kitchen.id, team.people["dora"], Role.ADMIN, by=None)
     assert await team.dora.found("oven", space="Kitchen") == [OVEN]
+
+
+async def test_nobody_but_an_admin_undoes_what_another_member_imported(team: Team, tmp_path: Path) -> None:
+    path = tmp_path / "kitchen.jsonl"
+    path.write_text(json.dumps({"content": OVEN}), encoding="utf-8")
+
+    async def undo(caller: Caller) -> None:
+        async with caller.spaces.manager(team.kitchen) as shared, shared.store.transaction() as tx:
+            shown = await imports.planned_undo(tx, (await imports.find_import(tx))["id"])
+            await imports.undo_as_shown(tx, shown.row["id"], shown.fingerprint)
+
+    async with team.mara.spaces.manager(team.kitchen) as shared:
+        await import_from(shared, "", str(path), dry_run=False, report=lambda *_: None)
+    with pytest.raises(NotAllowed):
+        await undo(team.ben)
+    assert await team.ben.found("oven") == [OVEN]
+    await undo(team.mara)
+
+    assert await team.ben.found("oven") == []

@@ -194,6 +194,33 @@ async def test_what_a_finger_needs_is_large_enough_and_four_places_are_in_reach(
     await page.context.close()
 
 
+async def test_a_phone_has_room_for_what_is_looked_for(assistant: MemoryManager, browser: Browser) -> None:
+    page = await browser.open("/?q=gate", "phone")
+    await page.locator(".hit .why").first.wait_for()
+    own_row = """() => [...document.querySelectorAll('.hit .facts:has(.why)')].filter((facts) => {
+      const box = facts.querySelector('summary').getBoundingClientRect();
+      const others = [...facts.children].filter((one) => !one.matches('.why')).map((one) => one.getBoundingClientRect().bottom);
+      return (box.top + box.bottom) / 2 > Math.max(...others); }).length"""
+    assert await page.evaluate(own_row) == 0, "why? takes a row of its own"
+    await page.context.close()
+    for path in ("/settings", "/review?find=plan", "/timeline"):
+        page = await browser.open(path, "phone")
+        beyond = "() => [...document.querySelectorAll('.tabs a')].filter((one) => one.getBoundingClientRect().right > innerWidth).length"
+        assert await page.evaluate(beyond) == 0, f"a tab of {path} is cut"
+        if path == "/timeline":
+            await page.locator(".chart .u-over").wait_for()
+            assert (await page.locator(".chart").bounding_box())["height"] < 780 / 4
+        await page.context.close()
+    stored = await assistant.create_memory(NewMemory(content="The weir of Ghent was rebuilt. " * 20))
+    await assistant.forget_memories([stored.memory_id], "it was another weir")
+    page = await browser.open("/news", "phone")
+    card = page.locator(".hit", has_text="Forgotten").first
+    assert "it was another weir" in await card.inner_text()
+    assert "status" not in await card.inner_text(), "which is what Forgotten says"
+    assert (await card.bounding_box())["height"] < 780 / 3
+    await page.context.close()
+
+
 async def test_a_finger_opens_a_card_wherever_it_touches_it_but_its_box(browser: Browser) -> None:
     page = await browser.open("/?tags=archive", "phone")
     card = page.locator(".hit", has=page.locator(".tag")).first
@@ -216,6 +243,10 @@ async def test_typing_on_gives_up_the_search_before_it_without_an_error(browser:
             await route.continue_()
 
     await page.route("**/?q=*", hold)
+    await page.evaluate(
+        "() => { window.logs = []; const log = console.error;"
+        " document.addEventListener('htmx:sendAbort', () => window.logs.push(console.error === log)); }"
+    )
     ended: list[str] = []
     page.on("requestfailed", lambda request: ended.append(request.url))
     for text in ("har", "harbour", "harbour gate"):
@@ -223,6 +254,7 @@ async def test_typing_on_gives_up_the_search_before_it_without_an_error(browser:
         await until(lambda text=text: _was_asked(asked, text))
     await page.locator("#hits > .hit mark", has_text="gate").first.wait_for()
     assert len(ended) == 2
+    assert await page.evaluate("window.logs") == [True, True], "errors of others are logged meanwhile"
     await page.context.close()
 
 

@@ -29,6 +29,7 @@ import pytest
 from ui_process import HOSTILE, PLAIN, TALK, Ui, marks, run_ui, shown, talk
 
 from helpers import PATIENCE_S, Database, database_of, environment, until
+from pgengram.errors import NotReady
 from pgengram.inputs import Change, NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets import reviewing
@@ -320,6 +321,59 @@ async def test_filters_that_take_their_time_come_by_themselves(
             while 'name="kind"' not in (page := (await client.get("/facets")).text):
                 pass
     assert 'name="kind" value="fact"' in page
+
+
+def moments(page: str) -> list[str]:
+    """Return the last moment of each memory in a list: what the list is sorted by."""
+    return [
+        re.findall(r'<time datetime="([^"]+)"', hit)[-1]
+        for hit in re.findall(r'<li class="hit".*?</li>', page, re.DOTALL)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("path", "told"),
+    [("/", "stored"), ("/?sort=created", "stored"), ("/?sort=updated", "changed"), ("/trash", "forgotten")],
+)
+async def test_a_list_shows_of_each_memory_the_moment_that_it_is_sorted_by(
+    manager: MemoryManager, tmp_path: Path, path: str, told: str
+) -> None:
+    for day in (3, 9, 1, 7):
+        occurred = datetime(2026, 3, day, tzinfo=UTC)
+        stored = await manager.create_memory(NewMemory(content=f"The dam was seen on day {day}.", occurred_at=occurred))
+        if path == "/trash":
+            await manager.forget_memories([stored.memory_id])
+    async with inside(ViewService(manager, tmp_path)) as client:
+        page = ""
+        while not shown(page):
+            page = (await client.get(path)).text
+
+    assert [text[-2] for text in shown(page)] == ["7", "1", "9", "3"]
+    assert page.count(f"<span>{told} <time") == 4
+    assert moments(page) == sorted(moments(page), reverse=True)
+
+
+async def test_the_page_about_a_project_shows_all_else_where_the_review_fails(
+    manager: MemoryManager, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await manager.create_memory(NewMemory(content="The dam is 40 m high.", project="dam"))
+    for failing, told in (
+        (NotReady("The embedder is gone."), "The embedder is gone."),
+        (KeyError("x"), "internal error"),
+    ):
+        look = ViewService(manager, tmp_path)
+
+        async def review(_: object, error: Exception = failing) -> None:
+            raise error
+
+        monkeypatch.setattr(look, "review", review)
+        async with inside(look) as client:
+            page = await client.get("/about", params={"project": "dam"})
+
+        assert page.status_code == 200
+        assert shown(page.text) == ["The dam is 40 m high."]
+        assert "Open questions aren&#39;t known" in page.text or "Open questions aren't known" in page.text
+        assert told in page.text
 
 
 async def test_a_list_does_not_wait_until_it_is_counted(

@@ -21,7 +21,7 @@ from psycopg.types.json import Jsonb
 from pgengram import fields as f
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound
 from pgengram.ids import short, uuid7
-from pgengram.store import clusters, turn_arrivals
+from pgengram.store import clusters, membership, turn_arrivals
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.namespaces import PATIENTLY
 from pgengram.store.memory import deletion, memories, statements
@@ -127,11 +127,11 @@ WITH this AS MATERIALIZED (
   WHERE o.namespace_id = %(namespace_id)s AND o.status <> 'active' AND o.replaced_by IS NOT NULL
     AND o.id NOT IN (SELECT id FROM mine)
 )
-SELECT m.id, m.version, m.status, m.reason, m.valid_to, left(m.content, 200) AS content,
+SELECT m.id, m.version, m.status, m.reason, m.valid_to, m.person_id, left(m.content, 200) AS content,
   CASE WHEN m.id IN (SELECT id FROM led) THEN 'linked' WHEN m.version <> mine.version THEN 'changed'
     WHEN m.last_confirmed_at > mine.at THEN 'confirmed' END AS stays
 FROM mine JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = mine.id
-WHERE m.status <> 'invalidated' ORDER BY m.id
+WHERE m.status <> 'invalidated' ORDER BY m.created_at, m.id
 """
 # Uses imported_turns_pkey and conversation_turns_pkey; what is copied, hidden_turns_by_source for each client.
 TURNS: Final = """
@@ -436,10 +436,12 @@ async def undo_as_shown(tx: Transaction, import_id: UUID, shown: str) -> Undo:
         NotFound: there is no such import.
         Conflict: it was undone already.
         ConfirmRequired: it would do something else by now than what has the fingerprint `shown`.
+        NotAllowed: in a space, some of it is another member's.
     """
     made = await planned_undo(tx, import_id, lock=True)
     if made.fingerprint != shown:
         raise ConfirmRequired("Something changed after this was shown.", "Nothing was undone. Look again.")
+    membership.refuse_removal(tx, made.taken)
     ids = [row["id"] for row in made.taken]
     await tx.run(MARK, {"import_id": import_id, "ids": ids})
     await statements.hold_words(tx, ids)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections import Counter
 from datetime import UTC, datetime
@@ -12,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 
 from pgengram import fields as f
-from pgengram.errors import InvalidInput, NotFound
+from pgengram.errors import InvalidInput, NotFound, PgengramError
 from pgengram.ui.pages.page_application import PageApplication
 from pgengram.ui.session_guard import cookie_of
 from pgengram.ui.sign_ins import SIGN_IN_S
@@ -26,6 +27,7 @@ from pgengram.ui.view_data.query_values import (
     whole_number,
 )
 
+log = logging.getLogger(__name__)
 DEPTHS: Final = range(1, 5)
 BRIEF: Final = 160  # characters
 
@@ -70,7 +72,12 @@ class OverviewPages(PageApplication):
         shown |= {"first": days[0] if days else "", "last": days[-1] if days else ""}
         shown |= {"account": query_values.sections(memories), "changed": query_values.changed_lately(memories)}
         shown |= {"namesakes": await self.views.namesakes(name) if what == "name" else []}
-        shown |= {"open": await self.views.questions_about({one["id"] for one in memories})}
+        shown |= {"open": [], "unknown": ""}
+        try:
+            shown["open"] = await self.views.questions_about({one["id"] for one in memories})
+        except Exception as error:  # of the review; the rest of the page needs none
+            log.exception("What a review found could not be looked up")
+            shown["unknown"] = error.message if isinstance(error, PgengramError) else "An internal error occurred."
         asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}
         return self._page("about.html", here="/projects", asked=asked, **shown)
 

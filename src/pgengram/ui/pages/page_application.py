@@ -80,6 +80,7 @@ SORTS: Final = {
     "": "best first", "created": "newest stored", "updated": "last changed", "occurred": "when it happened",
     "importance": "importance", "relevance": "relevance now", "accessed": "last read",
 }  # fmt: skip
+SORTED_BY: Final = {"created_at": "stored", "updated_at": "changed", "last_accessed_at": "read"}  # fields of lists
 TIMES: Final = frozenset({  # fields whose changes are shown to the minute
     "occurred_at", "expires_at", "last_confirmed_at", "valid_from", "valid_to", "created_at", "updated_at",
 })  # fmt: skip
@@ -138,7 +139,7 @@ class PageApplication(ABC):
             "sections": self._sections(), "places": self._places(), "has_page": self._has_page,
             "may_erase": not self.origin, "KEYS": KEYS, "guides": markup.TITLES,
             "turn_address": _turn_address, "namespace": self.namespace, "version": __version__, "TYPES": TYPE_NAMES,
-            "KINDS": f.KINDS, "SORTS": SORTS, "MODES": MODES, "parts": _score_parts,
+            "KINDS": f.KINDS, "SORTS": SORTS, "SORTED_BY": SORTED_BY, "MODES": MODES, "parts": _score_parts,
             "changed": differences.word_changes, "query": urlencode,
             "SYSTEMS": SYSTEMS, "COLUMN_FIELDS": FIELDS, "NONE_GIVEN": NONE_GIVEN, "NEAREST": NEAREST,
             "PERIODS": PERIODS, "TIMES": TIMES,

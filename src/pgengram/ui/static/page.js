@@ -154,15 +154,10 @@ document.addEventListener("DOMContentLoaded", () => { // on a phone its keyboard
 document.addEventListener("htmx:afterSettle", comeBack);
 document.addEventListener("DOMContentLoaded", () => document.querySelector(".tabs [aria-current]")?.scrollIntoView({ block: "nearest", inline: "center" })); // on a phone tabs may go on beside the screen
 
-// A search that gives way to the next one, as more is typed, has not failed; htmx would log it as an error.
-document.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => {
-  const ended = xhr.onabort;
-  xhr.onabort = () => {
-    const log = console.error;
-    console.error = () => {};
-    try { ended(); } finally { console.error = log; }
-  };
-});
+// A search that gives way to the next one, as more is typed, has not failed: htmx asks its logger before it tells of an error.
+const givenUp = new WeakSet(); // requests
+document.addEventListener("htmx:beforeSend", ({ detail: { xhr } }) => { xhr.abort = () => { givenUp.add(xhr); XMLHttpRequest.prototype.abort.call(xhr); }; });
+htmx.logger = (_, __, detail) => { if (givenUp.has(detail.xhr)) delete detail.error; };
 
 // -- a marked sentence of a conversation becomes a memory ----------------------------------------------------------------
 
@@ -325,7 +320,7 @@ function axes(whole) {
 const inUtc = (at) => uPlot.tzDate(new Date(at * 1000), "UTC");
 const day = { label: "day", value: (_, at) => (at === null ? "" : inWords(at)) };
 const sized = (element, whole, ...strokes) => ({
-  width: element.clientWidth - 16, height: 190, tzDate: inUtc, axes: axes(whole), legend: { markers: { width: 0, fill: (_, at) => colour(strokes[at - 1]) } },
+  width: element.clientWidth - 16, height: element.clientWidth < 500 ? 130 : 190, tzDate: inUtc, axes: axes(whole), legend: { markers: { width: 0, fill: (_, at) => colour(strokes[at - 1]) } },
 });
 
 const HALF_DAY = 43200; // seconds
@@ -561,7 +556,7 @@ function panel(node, choose) {
     const other = out ? edge.target() : edge.source();
     const item = document.createElement("li");
     item.append(made("span", edge.data("type") === "alike" ? "similar" : `${out ? "→" : "←"} ${edge.data("type")}`, { className: "badge" }), " ",
-      made("button", other.data("text"), { type: "button", className: "plain", dir: "auto", onclick: () => choose(other) }));
+      made("button", other.data("text"), { type: "button", className: "as-link", dir: "auto", onclick: () => choose(other) }));
     list.append(item);
   }
   const actions = made("p", "", { className: "actions" });
