@@ -259,7 +259,7 @@ BESIDE: Final = f""", turns AS MATERIALIZED (
 def by_period() -> str:
     """Happened, or was stored, in a time that the question names, as its date or its text says."""
     return f"""CASE WHEN %(starts)s::timestamptz[] = '{{}}' THEN 0 ELSE (SELECT EXISTS (
-    SELECT FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[]) AS p(start, until, written)
+    SELECT 1 FROM unnest(%(starts)s::timestamptz[], %(ends)s::timestamptz[], %(written)s::text[]) AS p(start, until, written)
     WHERE clock.at >= p.start AND clock.at < p.until OR m.content ~* p.written)::integer
     FROM (SELECT {BY_CLOCK} AS at) AS clock) END"""
 

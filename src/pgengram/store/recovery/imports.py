@@ -398,6 +398,17 @@ async def planned_undo(tx: Transaction, import_id: UUID, *, lock: bool = False) 
     Raises:
         NotFound: there is no such import. Conflict: it was undone already.
     """
+    row = await _import_to_undo(tx, import_id, lock=lock)
+    found = await tx.rows(MEMORIES, {"import_id": import_id})
+    turns = await tx.rows(TURNS, {"import_id": import_id})
+    cited = await _cited_turns(tx, but=[row["id"] for row in found if row["stays"] is None]) if turns else set()
+    for turn in turns:
+        if (turn["client"], turn["conversation"], turn["number"]) in cited:
+            turn["stays"] = "cited"
+    return Undo(row, found, turns)
+
+
+async def _import_to_undo(tx: Transaction, import_id: UUID, *, lock: bool) -> Row:
     await tx.run(PATIENTLY)  # it may have stored very much
     if lock:
         await tx.rows(s.LOCK, {"ids": [row["id"] for row in await tx.rows(IDS, {"import_id": import_id})]})
@@ -408,13 +419,7 @@ async def planned_undo(tx: Transaction, import_id: UUID, *, lock: bool = False) 
         raise Conflict(
             f"The import of {row['name']} was undone already.", "To have it again, import the file once more."
         )
-    found = await tx.rows(MEMORIES, {"import_id": import_id})
-    turns = await tx.rows(TURNS, {"import_id": import_id})
-    cited = await _cited_turns(tx, but=[row["id"] for row in found if row["stays"] is None]) if turns else set()
-    for turn in turns:
-        if (turn["client"], turn["conversation"], turn["number"]) in cited:
-            turn["stays"] = "cited"
-    return Undo(row, found, turns)
+    return row
 
 
 async def _cited_turns(tx: Transaction, but: Sequence[UUID]) -> set[tuple[str, str, int]]:

@@ -72,14 +72,18 @@ class OverviewPages(PageApplication):
         shown |= {"first": days[0] if days else "", "last": days[-1] if days else ""}
         shown |= {"account": query_values.sections(memories), "changed": query_values.changed_lately(memories)}
         shown |= {"namesakes": await self.views.namesakes(name) if what == "name" else []}
-        shown |= {"open": [], "unknown": ""}
-        try:
-            shown["open"] = await self.views.questions_about({one["id"] for one in memories})
-        except Exception as error:  # of the review; the rest of the page needs none
-            log.exception("What a review found could not be looked up")
-            shown["unknown"] = error.message if isinstance(error, PgengramError) else "An internal error occurred."
+        shown |= await self._open_questions({one["id"] for one in memories})
         asked = {"q": name, "mode": "substring"} if what == "name" else {what: name}
         return self._page("about.html", here="/projects", asked=asked, **shown)
+
+    async def _open_questions(self, ids: set[str]) -> dict[str, Any]:
+        """Return what a review asks about memories, or why it can't be told: the rest of the page needs none."""
+        try:
+            return {"open": await self.views.questions_about(ids), "unknown": ""}
+        except Exception as error:  # whatever it is, it is logged and said
+            log.exception("What a review found could not be looked up")
+            why = error.message if isinstance(error, PgengramError) else "An internal error occurred."
+            return {"open": [], "unknown": why}
 
     async def rename_tag(self, request: Request) -> Response:
         """Give every memory with a tag another one instead."""
