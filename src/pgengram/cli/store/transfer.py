@@ -154,8 +154,8 @@ async def import_(
         typer.Argument(
             metavar="PATH",
             show_default=False,
-            help="A file or folder, or - for standard input; for agi also a postgresql:// URL. With --undo the import "
-            "to undo: its id, or the name of its file; the last one by default.",
+            help="A file or folder, or - for standard input; for agi also a postgresql:// URL. With --undo an import's "
+            "id or file; the last import by default.",
         ),
     ] = "",
     system: Annotated[

@@ -104,24 +104,19 @@ MEMORIES: Final = """
 WITH this AS MATERIALIZED (
   SELECT id, ended_at FROM memory_imports WHERE namespace_id = %(namespace_id)s AND id = %(import_id)s
 ), mine AS MATERIALIZED (
-  SELECT memory_id AS id, version, at FROM imported_memories
-  WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+  SELECT memory_id AS id, version, at FROM imported_memories WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
 ), later AS MATERIALIZED (
   SELECT o.memory_id AS id FROM imported_memories o
   JOIN memory_imports i ON i.namespace_id = %(namespace_id)s AND i.id = o.import_id CROSS JOIN this
   WHERE o.namespace_id = %(namespace_id)s AND i.undone_at IS NULL AND i.id <> this.id AND i.began_at > this.ended_at
 ), led AS MATERIALIZED (
-  SELECT mine.id FROM mine CROSS JOIN this
-  JOIN memory_relationships r ON r.namespace_id = %(namespace_id)s AND r.to_id = mine.id
+  SELECT mine.id FROM mine CROSS JOIN this JOIN memory_relationships r ON r.namespace_id = %(namespace_id)s AND r.to_id = mine.id
   WHERE r.updated_at > this.ended_at OR r.from_id IN (SELECT id FROM later)
-  UNION SELECT mine.id FROM mine CROSS JOIN this
-  JOIN memory_relationships r ON r.namespace_id = %(namespace_id)s AND r.from_id = mine.id
+  UNION SELECT mine.id FROM mine CROSS JOIN this JOIN memory_relationships r ON r.namespace_id = %(namespace_id)s AND r.from_id = mine.id
   WHERE r.updated_at > this.ended_at OR r.to_id IN (SELECT id FROM later)
-  UNION SELECT mine.id FROM mine CROSS JOIN this
-  JOIN memory_cluster_members c ON c.namespace_id = %(namespace_id)s AND c.memory_id = mine.id
+  UNION SELECT mine.id FROM mine CROSS JOIN this JOIN memory_cluster_members c ON c.namespace_id = %(namespace_id)s AND c.memory_id = mine.id
   WHERE NOT c.automatic AND c.added_at > this.ended_at
-  UNION SELECT mine.id FROM mine CROSS JOIN this
-  JOIN memory_belief_evidence e ON e.namespace_id = %(namespace_id)s AND e.memory_id = mine.id
+  UNION SELECT mine.id FROM mine CROSS JOIN this JOIN memory_belief_evidence e ON e.namespace_id = %(namespace_id)s AND e.memory_id = mine.id
   WHERE e.added_at > this.ended_at
   UNION SELECT unnest(o.replaced_by) FROM memories o
   WHERE o.namespace_id = %(namespace_id)s AND o.status <> 'active' AND o.replaced_by IS NOT NULL
@@ -136,19 +131,16 @@ WHERE m.status <> 'invalidated' ORDER BY m.created_at, m.id
 # Uses imported_turns_pkey and conversation_turns_pkey; what is copied, hidden_turns_by_source for each client.
 TURNS: Final = """
 WITH mine AS MATERIALIZED (
-  SELECT client, conversation, unnest(turn_ids) AS id FROM imported_turns
-  WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
-), mine_too AS MATERIALIZED (
-  SELECT client, conversation FROM imported_turns WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+  SELECT client, conversation, turn_ids FROM imported_turns WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
 ), copied AS MATERIALIZED (
   SELECT h.client, coalesce(h.copy_of, h.source_key) AS key, h.digest FROM hidden_turns h
   WHERE h.namespace_id = %(namespace_id)s AND NOT h.withdrawn
-    AND (h.client, h.conversation) NOT IN (SELECT client, conversation FROM mine_too)
+    AND (h.client, h.conversation) NOT IN (SELECT client, conversation FROM mine)
 )
 SELECT t.client, t.conversation, t.number, t.id, t.role, left(t.text, 200) AS text,
   CASE WHEN (t.client, coalesce(t.copy_of, t.source_key), md5(t.text)) IN (SELECT client, key, digest FROM copied) THEN 'copied' END AS stays
-FROM mine JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = mine.client
-  AND t.conversation = mine.conversation AND t.id = mine.id
+FROM mine CROSS JOIN unnest(mine.turn_ids) AS its(id) JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s
+  AND t.client = mine.client AND t.conversation = mine.conversation AND t.id = its.id
 ORDER BY t.client, t.conversation, t.number, t.id
 """
 # Reads all of the namespace's memories: nothing indexes what they cite.
@@ -332,14 +324,12 @@ class Undo:
     @cached_property
     def left(self) -> dict[tuple[str, str], list[Row]]:
         """What stays, by the kind of record and the reason in words."""
-        groups = {("memory", name): self.memories for name in REASONS} | {
-            ("turn", name): self.turns for name in REASONS
-        }
-        found = {
-            (record, REASONS[name]): [row for row in rows if row["stays"] == name]
-            for (record, name), rows in groups.items()
-        }
-        return {key: rows for key, rows in found.items() if rows}
+        found: dict[tuple[str, str], list[Row]] = {}
+        for name, reason in REASONS.items():
+            for record, rows in (("memory", self.memories), ("turn", self.turns)):
+                if its := [row for row in rows if row["stays"] == name]:
+                    found[record, reason] = its
+        return found
 
     @cached_property
     def conversations(self) -> int:
