@@ -53,7 +53,7 @@ SEARCHES: dict[str, tuple[str, Any, str, str, str]] = {
 
 
 @pytest.mark.shows(17, 24)
-@pytest.mark.parametrize("mode", ["agi", "ownsona", *nightly("session-continuity", "crow")])
+@pytest.mark.parametrize("mode", ["agi", *nightly("ownsona", "session-continuity", "crow")])
 async def test_a_search_is_not_filled_with_what_has_nothing_to_do_with_the_question(
     postgres: str, template: str, mode: str
 ) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Database, connected, database_of, remember
+from helpers import Database, connected, database_of, diagonal, remember
 from later_version import LATER, later_version
 from machine import pgengram
 from pgengram.errors import NotReady
@@ -38,11 +38,12 @@ async def test_a_store_is_brought_up_to_date_with_all_its_rows(blank: Database, 
         migrate.migrate(blank.url)
 
 
-@pytest.mark.parametrize("version_table", ["pgengram_version", "alembic_version"])
 @pytest.mark.parametrize(
-    "as_it_was",
-    ["ALTER TABLE memories RENAME speaker_key TO voice", "ALTER TABLE conversation_turns DROP id"],
-    ids=["voice", "turns"],
+    ("version_table", "as_it_was"),
+    diagonal(
+        ["pgengram_version", "alembic_version"],
+        ["ALTER TABLE memories RENAME speaker_key TO voice", "ALTER TABLE conversation_turns DROP id"],
+    ),
 )
 def test_a_store_from_before_the_first_release_is_refused_with_the_way_to_bring_it(
     blank: Database, version_table: str, as_it_was: str
