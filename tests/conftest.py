@@ -87,6 +87,13 @@ for _name in (USUAL, THOROUGH):
 hypothesis.settings.load_profile(USUAL)
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """Have `tmp_path` in the folder in memory, by a name that leaves room for the path of a socket."""
+    if _in_memory and not config.option.basetemp:
+        config.option.basetemp = f"{_in_memory}/t"
+
+
 def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:
     """Take two workers more than there are processors, as half of the tests wait for others; none for one file alone."""
     files = {argument.partition("::")[0] for argument in config.args}

@@ -8,11 +8,12 @@ import os
 import secrets
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, contextmanager, suppress
 from dataclasses import dataclass
 from functools import cache
+from itertools import product
 from typing import Any, Final
 from urllib.parse import urlsplit
 
@@ -67,9 +68,26 @@ def nightly(*cases: Any) -> list[Any]:
     return [pytest.param(case, marks=pytest.mark.nightly) for case in cases]
 
 
-def examples(few: int) -> int:
-    """Return how many examples of a law to try: a few, and ten times as many with `--hypothesis-profile thorough`."""
-    return few * (10 if hypothesis.settings.get_current_profile_name() == THOROUGH else 1)
+def diagonal(*axes: Iterable[Any]) -> list[Any]:
+    """Return all combinations of some values: in every run each value once at least, in the nightly run all of them."""
+    listed = [list(axis) for axis in axes]
+    longest = max(map(len, listed))
+    usual = {tuple(number % len(axis) for axis in listed) for number in range(longest)}
+    places = product(*(range(len(axis)) for axis in listed))
+    return [
+        pytest.param(
+            *(axis[place] for axis, place in zip(listed, one, strict=True)),
+            marks=[] if one in usual else pytest.mark.nightly,
+        )
+        for one in places
+    ]
+
+
+def examples(few: int, many: int = 0) -> int:
+    """Return how many examples of a law to try: a few, and `many` with `--hypothesis-profile thorough`, ten times as many
+    where that is not given.
+    """
+    return (many or 10 * few) if hypothesis.settings.get_current_profile_name() == THOROUGH else few
 
 
 @asynccontextmanager

@@ -64,8 +64,7 @@ class Settings:
     )
     compat: str = _setting(
         "",
-        "Offer another memory server's tools instead: `agi`, `session-continuity`, `skynet`, `ownsona`, `crow`, "
-        "`mcp-memory`, `mcp-memory-service` or `basic-memory`.",
+        f"Offer another memory server's tools instead: {', '.join(f'`{name}`' for name in COMPAT[:-1])} or `{COMPAT[-1]}`.",
     )
     secrets: str = _setting(
         "reject", "A text with a password, key or token: `reject` it, or `redact` the secret and store the rest."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,7 @@ from mcp.types import TextContent
 
 from helpers import Database, call, connected, database_of, nightly, said
 from pgengram.demo import load_corpus
+from pgengram.settings import COMPAT
 
 MODES: dict[str, tuple[str, dict[str, Any], str, str]] = {
     # how to store with tags, how to ask, and what an answer without a hit says
@@ -53,7 +55,7 @@ SEARCHES: dict[str, tuple[str, Any, str, str, str]] = {
 
 
 @pytest.mark.shows(17, 24)
-@pytest.mark.parametrize("mode", ["agi", "ownsona", *nightly("session-continuity", "crow")])
+@pytest.mark.parametrize("mode", ["agi", *nightly("ownsona", "session-continuity", "crow")])
 async def test_a_search_is_not_filled_with_what_has_nothing_to_do_with_the_question(
     postgres: str, template: str, mode: str
 ) -> None:
@@ -68,6 +70,12 @@ async def test_a_search_is_not_filled_with_what_has_nothing_to_do_with_the_quest
 
     assert "Quillwort is Nadia Okafor's company" in found
     assert not [fact for fact in facts if fact[:30] in junk]
+
+
+def test_every_mode_is_in_the_table_of_the_documentation() -> None:
+    page = (Path(__file__).parents[2] / "docs" / "how-to" / "use-another-servers-tools.md").read_text(encoding="utf-8")
+
+    assert [name for name in COMPAT if f"| `{name}` |" not in page] == []
 
 
 async def test_crow_keeps_texts_of_50_000_characters_whole(database: Database) -> None:

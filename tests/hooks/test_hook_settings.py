@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner, Result
 
+from helpers import diagonal
 from pgengram.cli.app import app
 from pgengram.cli.clients import hook_configs, mcp_client
 from pgengram.local.events import FORMS
@@ -59,8 +60,7 @@ def commands(path: Path) -> dict[str, list[str]]:
     }
 
 
-@pytest.mark.parametrize("client", hook_configs.HOOKS)
-@pytest.mark.parametrize("state", STATES)
+@pytest.mark.parametrize(("client", "state"), diagonal(hook_configs.HOOKS, STATES))
 def test_hooks_go_in_beside_those_of_others_and_out_byte_for_byte(home: Path, client: str, state: str) -> None:
     hooks = hook_configs.HOOKS[client]
     path, before = hooks.path, STATES[state]

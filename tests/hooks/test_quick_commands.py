@@ -73,8 +73,8 @@ def steady(printed: str) -> str:
 
 
 @pytest.mark.parametrize("line", [
-    "search Lyon office --project ark --why", "search nothing-like-it --mode text", "list -n 1", "list --forgotten",
-    *nightly("search Lyon", "list", "list --sort importance --offset=1", "list --tag deploy --kind decision"),
+    "search Lyon office --project ark --why", "list -n 1",
+    *nightly("search nothing-like-it --mode text", "list --forgotten", "search Lyon", "list", "list --sort importance --offset=1", "list --tag deploy --kind decision"),
 ])  # fmt: skip
 async def test_a_running_server_answers_as_the_full_command_does(
     assistant: Assistant, client: Client, line: str
@@ -103,8 +103,8 @@ async def test_what_is_added_through_a_server_is_shown_as_what_a_person_said(
 
 
 @pytest.mark.parametrize("words", [
-    ("show", "00000000"), ("add", "The password: hunter2-Zx9!kQ is new."), ("list", "--limit", "0"), ("add", "a", "b"),
-    *nightly(("list", "--wrong"), ("search", "tea", "--mode", "odd"), ("list", "--forgotten", "--archived"), ("search",)),
+    ("add", "The password: hunter2-Zx9!kQ is new."), ("list", "--limit", "0"),
+    *nightly(("show", "00000000"), ("add", "a", "b"), ("list", "--wrong"), ("search", "tea", "--mode", "odd"), ("list", "--forgotten", "--archived"), ("search",)),
 ])  # fmt: skip
 async def test_what_is_refused_is_refused_in_the_same_words(
     assistant: Assistant, client: Client, words: tuple[str, ...]
@@ -119,7 +119,7 @@ async def test_what_is_refused_is_refused_in_the_same_words(
 
 
 @pytest.mark.parametrize("line", [
-    "add Mara-takes-tea.", "search tea", "list --limit 0", *nightly("list --json", "show 00000000", "search tea --mode odd"),
+    "add Mara-takes-tea.", *nightly("search tea", "list --limit 0", "list --json", "show 00000000", "search tea --mode odd"),
 ])  # fmt: skip
 async def test_without_a_server_a_command_says_what_the_full_one_does_and_reads_no_options_first(
     own: Assistant, line: str

@@ -134,7 +134,7 @@ POISON = (
 
 @pytest.mark.parametrize(
     "source",
-    [{"ref": "https://example.org/a"}, {"kind": "Tool", "label": "Bash"}, *nightly({"kind": "web"}, {"kind": "email"})],
+    [{"kind": "Tool", "label": "Bash"}, *nightly({"ref": "https://example.org/a"}, {"kind": "web"}, {"kind": "email"})],
 )
 async def test_what_strangers_may_have_written_does_not_come_unasked_until_a_person_confirms_it(
     assistant: Assistant, client: Client, source: dict[str, str]

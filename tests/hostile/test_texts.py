@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import call, read, remember
+from helpers import call, diagonal, read, remember
 
 SERVER = {"toolsets": "all", "embedder": "none:"}
 AROUND = " \t\r\n"  # white space that goes with whatever stands inside it
@@ -187,10 +187,9 @@ async def test_text_comes_back_byte_for_byte(
     assert await place(client, text) == (text if place in WHOLE else text.strip(AROUND))
 
 
-@pytest.mark.parametrize("place", PLACES, ids=lambda place: place.__name__)
-@pytest.mark.parametrize("text", UNSTORABLE.values(), ids=UNSTORABLE)
+@pytest.mark.parametrize(("place", "name"), diagonal(PLACES, UNSTORABLE))
 async def test_text_that_cannot_be_kept_is_refused_with_a_reason(
-    client: Client, place: Callable[[Client, str], Awaitable[Any]], text: str
+    client: Client, place: Callable[[Client, str], Awaitable[Any]], name: str
 ) -> None:
     with pytest.raises(AssertionError, match=r"INVALID_INPUT.*NUL character"):
-        await place(client, text)
+        await place(client, UNSTORABLE[name])

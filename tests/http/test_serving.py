@@ -24,7 +24,7 @@ from mcp import MCPError
 from mcp.server.lowlevel import Server
 from mcp.types import ElicitResult
 
-from helpers import PATIENCE_S, REPLICA, Database, call, environment, read, refused, remember, until
+from helpers import PATIENCE_S, REPLICA, Database, call, diagonal, environment, read, refused, remember, until
 from pgengram.inputs import NewMemory
 from pgengram.mcp.http import namespaces
 from pgengram.mcp.http.middleware import MAX_BODY
@@ -555,29 +555,32 @@ async def test_a_call_that_is_cut_off_at_the_end_is_told_so(form: Form, mode: st
     assert event or answer.status_code == 503
 
 
-@pytest.mark.parametrize("method", ["tools/list", "tools/call"])
-@ERAS
 @pytest.mark.parametrize(
-    ("accept", "form"),
-    [
-        ("application/json", "json"),
-        ("text/event-stream", "event-stream"),
-        ("text/*", "event-stream"),
-        ("*/*", "json"),
-        (None, "json"),
-        ("", "json"),
-        ("application/*;q=0.5", "json"),
-        ("text/event-stream;q=0, */*", "json"),
-        ("application/json;q=0, text/event-stream", "event-stream"),
-        ("TEXT/EVENT-STREAM , Application/JSON; charset=utf-8", "either"),
-        ("text/html", "406"),
-        ("application/json;q=0", "406"),
-        ("application/json;q=0.0, text/event-stream;q=0.00, */*", "406"),
-    ],
+    ("accepted", "mode", "method"),
+    diagonal(
+        [
+            ("application/json", "json"),
+            ("text/event-stream", "event-stream"),
+            ("text/*", "event-stream"),
+            ("*/*", "json"),
+            (None, "json"),
+            ("", "json"),
+            ("application/*;q=0.5", "json"),
+            ("text/event-stream;q=0, */*", "json"),
+            ("application/json;q=0, text/event-stream", "event-stream"),
+            ("TEXT/EVENT-STREAM , Application/JSON; charset=utf-8", "either"),
+            ("text/html", "406"),
+            ("application/json;q=0", "406"),
+            ("application/json;q=0.0, text/event-stream;q=0.00, */*", "406"),
+        ],
+        ["legacy", "auto"],
+        ["tools/call", "tools/list"],
+    ),
 )
 async def test_an_answer_comes_in_the_form_that_the_client_takes(
-    web: HttpServer, issue: Issue, accept: str | None, form: str, mode: str, method: str
+    web: HttpServer, issue: Issue, accepted: tuple[str | None, str], mode: str, method: str
 ) -> None:
+    accept, form = accepted
     headers, body = modern(method, **({"name": "memory_stats", "arguments": {}} if method == "tools/call" else {}))
     if mode == "legacy":
         headers = {"content-type": "application/json"}
@@ -602,20 +605,22 @@ async def test_an_answer_comes_in_the_form_that_the_client_takes(
 
 
 @pytest.mark.parametrize(
-    ("headers", "arguments"),
-    [
-        ({"content-type": "Application/JSON;Charset=UTF-8"}, {}),
-        ({"content-type": 'application/json; charset="utf-8"', "content-encoding": "Identity"}, {}),
-        ({}, []),
-        ({}, ""),
-        ({}, '{"query": "tea"}'),
-    ],
-    ids=repr,
+    ("written", "mode"),
+    diagonal(
+        [
+            ({"content-type": "Application/JSON;Charset=UTF-8"}, {}),
+            ({"content-type": 'application/json; charset="utf-8"', "content-encoding": "Identity"}, {}),
+            ({}, []),
+            ({}, ""),
+            ({}, '{"query": "tea"}'),
+        ],
+        ["legacy", "auto"],
+    ),
 )
-@ERAS
 def test_a_request_may_be_written_as_its_clients_language_writes_it(
-    web: HttpServer, headers: dict[str, str], arguments: Any, mode: str
+    web: HttpServer, written: tuple[dict[str, str], Any], mode: str
 ) -> None:
+    headers, arguments = written
     usual, body = modern("tools/call", name="search_memories", arguments=arguments)
     if mode == "legacy":
         usual = {"content-type": "application/json"}

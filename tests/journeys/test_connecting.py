@@ -20,7 +20,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner, Result
 
-from helpers import Database
+from helpers import Database, diagonal
 from machine import answered, exit_code, what_comes
 from pgengram.cli.app import app
 from pgengram.cli.clients import client_configs as c
@@ -106,8 +106,7 @@ def test_a_client_is_given_the_absolute_path_of_this_command_and_gives_it_back(c
     assert not file_of(client).exists()
 
 
-@pytest.mark.parametrize("client", c.CLIENTS)
-@pytest.mark.parametrize("texts", [WRITTEN, NO_SERVERS], ids=["with servers", "without servers"])
+@pytest.mark.parametrize(("client", "texts"), diagonal(c.CLIENTS, [WRITTEN, NO_SERVERS]))
 def test_the_file_of_every_client_is_given_back_byte_for_byte_without_a_trace_beside_it(
     client: str, texts: dict[str, str]
 ) -> None:
@@ -169,7 +168,12 @@ def test_the_assistants_that_are_installed_are_found_and_connected_together() ->
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows has no such terminal")
 @pytest.mark.parametrize(
     ("answer", "connected"),
-    [("cursor\n", {"cursor"}), ("2\n", {"zed"}), ("3\ncurser\nall\n", {"cursor", "zed"}), ("\n", set())],
+    [
+        ("2\n", {"zed"}),
+        ("3\ncurser\nall\n", {"cursor", "zed"}),
+        ("\n", set()),
+        pytest.param("cursor\n", {"cursor"}, marks=pytest.mark.nightly),
+    ],
 )
 def test_a_person_is_asked_which_of_the_installed_ones_to_connect(home: Path, answer: str, connected: set[str]) -> None:
     file_of("cursor", "{}")

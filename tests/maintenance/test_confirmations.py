@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 
-from helpers import Database, examples, owned_tables
+from helpers import Database, diagonal, examples, owned_tables
 from pgengram.errors import ConfirmRequired, Conflict, NotFound
 from pgengram.inputs import Change
 from pgengram.runtime.context import ASKER
@@ -138,7 +138,7 @@ async def happen(manager: MemoryManager, change: str, id_: str) -> None:
 
 @pytest.mark.parametrize(
     ("action", "way"),
-    [(action, way) for action in ACTIONS for way in (*WAYS, PAGE) if (action, way) != ("prune", PAGE)],
+    [one for one in diagonal(ACTIONS, (*WAYS, PAGE)) if one.values != ("prune", PAGE)],
 )
 @settings(
     max_examples=examples(1),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 import pytest_asyncio
 
-from helpers import Database
+from helpers import Database, nightly
 from pgengram.inputs import Mode, Question
 from pgengram.search import candidates, ranking
 from pgengram.service.manager import MemoryManager
@@ -49,7 +49,7 @@ async def words_of_any_share(database: Database) -> AsyncIterator[MemoryManager]
     await manager.close()
 
 
-@pytest.mark.parametrize("mode", ["auto", "text"])
+@pytest.mark.parametrize("mode", ["auto", *nightly("text")])
 async def test_common_words_that_only_add_find_what_they_find_when_they_are_looked_for(
     words_of_any_share: MemoryManager, monkeypatch: pytest.MonkeyPatch, mode: Mode
 ) -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mcp import Client
 
-from helpers import Database, Served, call, found, hits, owned_tables, read, remember, until
+from helpers import Database, Served, call, found, hits, nightly, owned_tables, read, remember, until
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.manager import MemoryManager
 from pgengram.settings import Settings
@@ -177,7 +177,7 @@ async def listed(manager: MemoryManager, at: datetime, **more: Any) -> list[str]
         cursor = answer.next_cursor
 
 
-@pytest.mark.parametrize("filters", [{}, {"tags": ["even"]}], ids=["all", "some"])
+@pytest.mark.parametrize("filters", [{"tags": ["even"]}, *nightly({})], ids=["some", "all"])
 async def test_a_list_by_relevance_is_that_of_the_formula_at_any_moment_before_and_after_use(
     aged: tuple[MemoryManager, Database], filters: dict[str, Any]
 ) -> None:

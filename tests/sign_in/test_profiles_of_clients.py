@@ -11,7 +11,7 @@ import pytest
 from http_server import ACCEPT, HttpServer, modern
 from signing_in import PROFILES, Pair, Profile, Program
 
-from helpers import Database
+from helpers import Database, diagonal
 
 OLD, NEW = "2025-11-25", "2026-07-28"
 EARLIER = ("2025-06-18", "2025-03-26", "2024-11-05")
@@ -93,8 +93,7 @@ async def discovered(program: Program, profile: Profile, speaker: Speaker) -> st
     return told["scope"]
 
 
-@pytest.mark.parametrize("version", [OLD, NEW])
-@pytest.mark.parametrize("profile", PROFILES, ids=[one.name for one in PROFILES])
+@pytest.mark.parametrize(("profile", "version"), diagonal(PROFILES, [OLD, NEW]))
 async def test_each_client_signs_in_calls_refreshes_and_leaves(
     web: HttpServer, pair: Pair, signing_database: Database, profile: Profile, version: str
 ) -> None:

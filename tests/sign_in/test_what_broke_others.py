@@ -8,21 +8,23 @@ import pytest
 from http_server import HttpServer
 from signing_in import PROFILES, Pair, Profile, Program, query
 
+from helpers import diagonal
+
 RESOURCE = "/.well-known/oauth-protected-resource"
 
 
-@pytest.mark.parametrize("agent", ["Claude-User", "python-httpx/0.28.1", "openai-mcp/1.0.0", ""])
-@pytest.mark.parametrize(
-    ("method", "how"),
+@pytest.mark.parametrize(("asked", "agent"), diagonal(
     [
         ("POST", {}), ("POST", {"content": b""}), ("POST", {"json": {"jsonrpc": "2.0", "id": 1, "method": "server/discover"}}),
         ("POST", {"content": b"<html>", "headers": {"content-type": "text/html"}}), ("GET", {}), ("GET", {"headers": {"accept": "text/event-stream"}}),
         ("POST", {"headers": {"authorization": "Bearer pga_000000000000_x"}}), ("POST", {"headers": {"authorization": "Basic eDp4"}}),
     ],
-)  # fmt: skip
+    ["Claude-User", "python-httpx/0.28.1", "openai-mcp/1.0.0", ""],
+))  # fmt: skip
 async def test_every_first_request_is_challenged_with_an_absolute_address_and_both_scopes(
-    web: HttpServer, agent: str, method: str, how: dict[str, dict[str, str]]
+    web: HttpServer, asked: tuple[str, dict[str, dict[str, str]]], agent: str
 ) -> None:
+    method, how = asked
     headers = {**how.get("headers", {}), "user-agent": agent}
     answer = await Program(web.base).browser.request(method, web.url, **{**how, "headers": headers})  # type: ignore[arg-type]
     challenge = answer.headers["www-authenticate"]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from helpers import Database, connected, database_of, on_citus, remember
+from helpers import Database, connected, database_of, diagonal, on_citus, remember
 from later_version import LATER, later_version
 from machine import pgengram
 from pgengram.errors import NotReady
@@ -61,11 +61,12 @@ async def test_a_store_of_the_first_schema_keeps_its_rows_and_notes_imports_from
     assert counts(blank)["imported_memories"] == 1
 
 
-@pytest.mark.parametrize("version_table", ["pgengram_version", "alembic_version"])
 @pytest.mark.parametrize(
-    "as_it_was",
-    ["ALTER TABLE memories RENAME speaker_key TO voice", "ALTER TABLE conversation_turns DROP id"],
-    ids=["voice", "turns"],
+    ("version_table", "as_it_was"),
+    diagonal(
+        ["pgengram_version", "alembic_version"],
+        ["ALTER TABLE memories RENAME speaker_key TO voice", "ALTER TABLE conversation_turns DROP id"],
+    ),
 )
 def test_a_store_from_before_the_first_release_is_refused_with_the_way_to_bring_it(
     blank: Database, version_table: str, as_it_was: str

@@ -117,8 +117,8 @@ async def check(machines: list[Machine], ledger: Ledger) -> None:
 @pytest.mark.parametrize(
     ("seed", "operations"),
     [
-        *((seed, 25) for seed in range(2)),
-        *(pytest.param(seed, 2_000, marks=pytest.mark.nightly) for seed in range(2, 202)),
+        (0, 25),
+        *(pytest.param(seed, 2_000, marks=pytest.mark.nightly) for seed in range(1, 202)),
     ],
 )
 async def test_machines_that_did_anything_in_any_order_end_with_the_same_memories(

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from machines import DAY_US, Machine, all_have_all, carry, differences
 
-from helpers import Database, database_of
+from helpers import Database, database_of, nightly
 from pgengram.errors import Conflict, DatabaseFailed, InvalidInput, NotReady
 from pgengram.inputs import NewMemory, Question
 from pgengram.service.core import Core
@@ -69,7 +69,7 @@ async def test_a_machine_joins_only_with_the_code_and_once(database: Database, b
     await third.memories.close()
 
 
-@pytest.mark.parametrize("harm", ["half", "byte", "newer", "another memory's"])
+@pytest.mark.parametrize("harm", ["half", "newer", "another memory's", *nightly("byte")])
 async def test_a_file_that_cannot_be_read_waits_and_the_others_are_read(both: Both, harm: str) -> None:
     laptop, desktop = both
     await laptop.adds("The first boat is blue.")
@@ -249,7 +249,7 @@ async def test_so_many_files_become_one_that_no_disk_is_too_slow_for_it(
     assert len(await desktop.texts()) == 130
 
 
-@pytest.mark.parametrize("step", ["write", "keep", "note"])
+@pytest.mark.parametrize("step", ["write", "note", *nightly("keep")])
 async def test_an_exchange_that_is_killed_leaves_no_gap_and_nothing_twice(
     both: Both, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -398,7 +398,7 @@ async def test_a_clock_that_is_a_year_ahead_wins_over_nobody(both: Both) -> None
     assert await laptop.finds("mill") == ["The mill opens at 10."]
 
 
-@pytest.mark.parametrize("jump", ["a year back", "asleep", "an hour back"])
+@pytest.mark.parametrize("jump", ["a year back", *nightly("asleep", "an hour back")])
 async def test_what_was_written_after_something_else_was_seen_holds_whatever_clocks_say(both: Both, jump: str) -> None:
     laptop, desktop = both
     by_us = {"a year back": -365 * DAY_US, "asleep": DAY_US // 3, "an hour back": -DAY_US // 24}[jump]

@@ -19,7 +19,7 @@ import pytest_asyncio
 from http_server import HttpServer, outcome, serving_http, status
 from machines import Machine, differences
 
-from helpers import Database, database_of
+from helpers import Database, database_of, nightly
 from pgengram.errors import Conflict, InvalidInput
 from pgengram.sync import devices
 from pgengram.sync.files import read
@@ -115,6 +115,7 @@ async def exchange_all(*machines: Machine) -> None:
     raise AssertionError("the machines never come to an end")
 
 
+@pytest.mark.parametrize("meeting", ["server", *nightly("git", "ssh")], indirect=True)
 async def test_machines_without_a_shared_folder_have_one_memory_and_erase_it_everywhere(
     meeting: Meeting, pair: tuple[Machine, Machine], tmp_path: Path
 ) -> None:

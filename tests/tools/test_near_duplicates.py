@@ -7,7 +7,7 @@ import asyncio
 import pytest
 from mcp import Client
 
-from helpers import Answer, Database, Served, call, connected, found, hits, read, remember, remember_expired
+from helpers import Answer, Database, Served, call, connected, diagonal, found, hits, read, remember, remember_expired
 
 FIRST = "The staging database is backed up to the office NAS every night by a cron job."
 NEAR = "The staging database is backed up every night to the office NAS by a cron job."
@@ -145,11 +145,11 @@ async def test_insert_looks_for_nothing(client: Client, db: Database) -> None:
 
 
 @pytest.mark.shows(8, 9)
-@pytest.mark.parametrize("policy", ["ask", "skip_if_near", "merge"])
-@pytest.mark.parametrize(("first", "other", "differs_in"), CONFLICTS.values(), ids=CONFLICTS.keys())
+@pytest.mark.parametrize(("case", "policy"), diagonal(CONFLICTS, ["ask", "skip_if_near", "merge"]))
 async def test_what_differs_in_a_number_a_date_a_name_or_a_not_is_stored_and_told_of_as_a_conflict(
-    client: Client, db: Database, policy: str, first: str, other: str, differs_in: str
+    client: Client, db: Database, case: str, policy: str
 ) -> None:
+    first, other, differs_in = CONFLICTS[case]
     id_ = await remember(client, first, embedding=OWN)
 
     answer = await call(client, "create_memory", content=other, dedup_policy=policy, embedding=OWN)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from transcript_lines import at
 
-from helpers import Database
+from helpers import Database, diagonal
 from pgengram.service.manager import MemoryManager
 from pgengram.transfer.importing import import_from
 from pgengram.transfer.report import Imported
@@ -60,8 +60,7 @@ def texts(database: Database) -> list[str]:
     return [row["content"].splitlines()[-1] for row in database.rows("SELECT content FROM memories ORDER BY content")]
 
 
-@pytest.mark.parametrize("system", SYSTEMS)
-@pytest.mark.parametrize("newer_first", [False, True])
+@pytest.mark.parametrize(("system", "newer_first"), diagonal(SYSTEMS, [False, True]))
 async def test_the_newer_state_of_a_memory_of_another_system_wins_in_either_order(
     manager: MemoryManager, database: Database, tmp_path: Path, system: str, *, newer_first: bool
 ) -> None:
@@ -122,9 +121,10 @@ def a_note(folder: Path, text: str, second: int) -> Path:
     return folder
 
 
-@pytest.mark.parametrize("folders", [("boats", "cats"), ("1/docs", "2/docs")])
-@pytest.mark.parametrize("newer_first", [False, True])
-@pytest.mark.parametrize("alone", [False, True])
+@pytest.mark.parametrize(
+    ("folders", "newer_first", "alone"),
+    diagonal([("boats", "cats"), ("1/docs", "2/docs")], [False, True], [True, False]),
+)
 async def test_notes_of_one_name_in_two_folders_are_two(
     manager: MemoryManager,
     database: Database,

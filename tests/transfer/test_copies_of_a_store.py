@@ -334,7 +334,7 @@ async def exchanged(copies: tuple[Copy, Copy], files: list[Path], order: Any) ->
     return agreed
 
 
-@effort(max_examples=examples(6), suppress_health_check=[HealthCheck.function_scoped_fixture])
+@effort(max_examples=examples(2, 60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(steps=STEPS, order=st.randoms(use_true_random=False))
 def test_after_exchanging_exports_in_any_order_both_agree_and_the_newest_state_wins(
     database: Database, tmp_path: Path, steps: list[tuple[int, str, int, int]], order: Any
