@@ -64,7 +64,8 @@ class Settings:
     )
     compat: str = _setting(
         "",
-        f"Offer another memory server's tools instead: {', '.join(f'`{name}`' for name in COMPAT[:-1])} or `{COMPAT[-1]}`.",
+        f"Offer another memory server's tools instead: {', '.join(f'`{name}`' for name in COMPAT[:-1])} "
+        f"or `{COMPAT[-1]}`.",
     )
     secrets: str = _setting(
         "reject", "A text with a password, key or token: `reject` it, or `redact` the secret and store the rest."
