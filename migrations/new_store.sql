@@ -1391,7 +1391,7 @@ COMMENT ON TABLE project_spaces IS 'Projects whose conversations are kept in a s
 COMMENT ON COLUMN project_spaces."project" IS 'The name of the project.';
 COMMENT ON COLUMN project_spaces."space_id" IS 'The space in which hooks keep its conversations, and search.';
 COMMENT ON COLUMN project_spaces."at" IS 'When a person bound it.';
-COMMENT ON TABLE memory_imports IS 'Imports that stored something, so that each can be undone.';
+COMMENT ON TABLE memory_imports IS 'Imports that stored something or found what another had stored, so that each can be undone.';
 COMMENT ON COLUMN memory_imports."id" IS 'The import; commands take the last 8 digits.';
 COMMENT ON COLUMN memory_imports."name" IS 'The name of the file or folder.';
 COMMENT ON COLUMN memory_imports."system" IS 'The system that it is of.';
@@ -1400,13 +1400,13 @@ COMMENT ON COLUMN memory_imports."others" IS 'How many records of other kinds we
 COMMENT ON COLUMN memory_imports."began_at" IS 'When it stored the first and the last of it.';
 COMMENT ON COLUMN memory_imports."ended_at" IS 'When it stored the first and the last of it.';
 COMMENT ON COLUMN memory_imports."undone_at" IS 'When it was undone.';
-COMMENT ON TABLE imported_memories IS 'Memories that an import stored.';
+COMMENT ON TABLE imported_memories IS 'Memories that an import stored, or found as another had stored them.';
 COMMENT ON COLUMN imported_memories."memory_id" IS 'The memory.';
 COMMENT ON COLUMN imported_memories."import_id" IS 'The import.';
 COMMENT ON COLUMN imported_memories."version" IS 'The version that the import made; a memory with another one was changed since.';
 COMMENT ON COLUMN imported_memories."at" IS 'When it was stored.';
 COMMENT ON COLUMN imported_memories."before_undo" IS 'When the memory had been changed last before the undo forgot it.';
-COMMENT ON TABLE imported_turns IS 'Turns that an import stored.';
+COMMENT ON TABLE imported_turns IS 'Turns that an import stored or found.';
 COMMENT ON COLUMN imported_turns."import_id" IS 'The import.';
 COMMENT ON COLUMN imported_turns."client" IS 'The conversation, as in conversations.';
 COMMENT ON COLUMN imported_turns."conversation" IS 'The conversation, as in conversations.';
