@@ -17,7 +17,7 @@ from transcript_lines import chain, said, written
 
 from helpers import Database, examples
 from machine import answered, has_terminals, pgengram, typed_in_a_terminal
-from pgengram.errors import ConfirmRequired
+from pgengram.errors import ConfirmRequired, NotFound
 from pgengram.inputs import Change, NewMemory
 from pgengram.service.manager import MemoryManager
 from pgengram.service.toolsets.clusters import Clusters, NewCluster
@@ -264,6 +264,76 @@ async def test_a_link_that_a_later_import_brings_keeps_its_memory(
     assert [row["content"] for row in (await undone(manager, "a.jsonl")).taken] == ["The first."]
 
 
+async def test_what_another_file_has_too_stays_until_that_is_undone(
+    database: Database, manager: MemoryManager, tmp_path: Path
+) -> None:
+    mine = (await manager.create_memory(NewMemory(content=TEXTS[3]))).memory_id
+    await brought(manager, lines(tmp_path / "a.jsonl", TEXTS[0], TEXTS[1]))
+    await brought(manager, lines(tmp_path / "b.jsonl", TEXTS[1], TEXTS[2], TEXTS[3]))
+    await brought(manager, lines(tmp_path / "c.jsonl", TEXTS[2]))
+
+    first = await undone(manager, "a.jsonl")
+    assert [row["content"] for row in first.left["memory", "also in another import"]] == [TEXTS[1]]
+    assert active(database) == sorted(TEXTS[1:])
+    second = await undone(manager, "b.jsonl")
+    assert [row["content"] for row in second.taken] == [TEXTS[1]]
+    assert [row["content"] for row in (await undone(manager)).taken] == [TEXTS[2]], "what c.jsonl alone has by now"
+    assert active(database) == [TEXTS[3]]
+    assert ids(database)[TEXTS[3]] == str(mine), "what was there before any import is of none"
+    again = await brought(manager, tmp_path / "b.jsonl")
+    assert (again.added["memory"], active(database)) == (2, sorted(TEXTS[1:]))
+
+
+async def test_a_file_that_grows_keeps_of_each_memory_who_stored_it_and_the_last_that_had_it(
+    database: Database, manager: MemoryManager, tmp_path: Path
+) -> None:
+    for count in (1, 2, 3, 4, 4):
+        await brought(manager, lines(tmp_path / "a.jsonl", *TEXTS[:count]))
+
+    rows = database.rows("SELECT count(*) AS had FROM imported_memories GROUP BY memory_id ORDER BY 1")
+    assert [row["had"] for row in rows] == [1, 2, 2, 2]
+    await manager.update_memory(Change(id=ids(database)[TEXTS[0]], importance=0.9))
+    while database.value("SELECT count(*) FROM memory_imports WHERE undone_at IS NULL"):
+        await undone(manager)
+    assert active(database) == [TEXTS[0]], "who changed it has changed it for each of them"
+
+
+async def test_notes_that_lead_to_one_another_are_undone(
+    database: Database, manager: MemoryManager, tmp_path: Path
+) -> None:
+    folder = tmp_path / "notes"
+    folder.mkdir()
+    (folder / "gate.md").write_text("The gate is green, see [[fence]].", encoding="utf-8")
+    (folder / "fence.md").write_text("The fence is new.", encoding="utf-8")
+    assert (await brought(manager, folder)).added["relationship"] == 1
+
+    shown = await undone(manager, f"{folder}/")
+
+    assert (len(shown.taken), shown.left, shown.row["others"]) == (2, {}, {})
+
+
+@pytest.mark.parametrize("digits", [slice(-1, None), slice(-7, None), slice(0, 0)])
+async def test_less_than_eight_digits_name_no_import(
+    database: Database, manager: MemoryManager, tmp_path: Path, digits: slice
+) -> None:
+    await brought(manager, lines(tmp_path / "a.jsonl", *TEXTS))
+    id_ = str((await planned(manager)).row["id"])
+
+    with pytest.raises(NotFound):
+        await planned(manager, id_[digits] or "-")
+    assert str((await planned(manager, id_[-8:])).row["id"]) == id_
+
+
+@pytest.mark.parametrize("name", ["caf\udce9.jsonl", "a\0b.jsonl", "x" * 5000])
+async def test_a_file_is_imported_and_undone_whatever_it_is_called(
+    database: Database, manager: MemoryManager, tmp_path: Path, name: str
+) -> None:
+    path = lines(tmp_path / "a.jsonl", *TEXTS)
+
+    assert (await brought(manager, path, name=name)).added["memory"] == 4
+    assert len((await undone(manager, name)).taken) == 4
+
+
 async def test_an_undo_agrees_to_what_was_shown_and_to_nothing_else(
     database: Database, manager: MemoryManager, tmp_path: Path
 ) -> None:
@@ -376,6 +446,38 @@ async def test_turns_are_removed_but_for_those_that_a_memory_cites_and_come_back
     assert said(database) == before
 
 
+async def test_a_turn_that_goes_on_after_an_undo_was_shown_is_shown_again(
+    database: Database, manager: MemoryManager, tmp_path: Path
+) -> None:
+    await brought(manager, written(tmp_path / "s1.jsonl", *chain("Which port?", "Port 5433.")))
+    shown = await planned(manager)
+    database.rows("UPDATE conversation_turns SET text = text || ' Or 5434.' WHERE number = 1 RETURNING 1")
+
+    async with manager.store.transaction() as tx:
+        with pytest.raises(ConfirmRequired):
+            await imports.undo_as_shown(tx, shown.row["id"], shown.fingerprint)
+
+
+async def test_turns_that_a_newer_file_has_too_stay_until_that_is_undone(
+    database: Database, manager: MemoryManager, tmp_path: Path
+) -> None:
+    turns = chain("Which port?", "Port 5433.", "And the host?", "Localhost.")
+    await brought(manager, written(tmp_path / "march" / "s1.jsonl", *turns[:2]))
+    march = (await planned(manager)).row
+    for month, count in (("april", 3), ("may", 4)):
+        await brought(manager, written(tmp_path / month / "s1.jsonl", *turns[:count]))
+    kept = database.rows("SELECT cardinality(turn_ids) AS count FROM imported_turns ORDER BY import_id")
+    assert [row["count"] for row in kept] == [2, 1, 4], "of many states of a file the last is enough"
+
+    shown = await undone(manager, str(march["id"]))
+
+    assert {reason: len(rows) for (_, reason), rows in shown.left.items()} == {"also in another import": 2}
+    assert len(said(database)["s1"]) == 4
+    assert len((await undone(manager)).removed) == 3, "what april had brought is april's"
+    assert len((await undone(manager)).removed) == 1
+    assert said(database) == {}
+
+
 async def test_what_another_conversation_has_too_stays_and_a_fork_of_the_same_file_goes(
     database: Database, manager: MemoryManager, tmp_path: Path
 ) -> None:
@@ -398,8 +500,10 @@ async def test_what_another_conversation_has_too_stays_and_a_fork_of_the_same_fi
     await brought(manager, one)
     assert said(database) == before
 
+    await undone(manager, "s2.jsonl")
+    assert said(database) == {"s1": before["s1"]}, "the fork had brought it, and its own file has it, too"
     await undone(manager)
-    assert said(database) == {}, "the fork had brought the beginning of the other one"
+    assert said(database) == {}
     await brought(manager, tmp_path)
     assert said(database) == before
     assert not (await undone(manager)).left, "both are of one import"

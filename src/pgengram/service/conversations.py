@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from pgengram import fields as f
 from pgengram.errors import Conflict
-from pgengram.service.turn_arrivals import Arrivals, Brought, clean, fitted
+from pgengram.service.turn_arrivals import Arrivals, Brought, fitted
 from pgengram.store import conversations as store
 from pgengram.store import turn_arrivals
 from pgengram.store.conversations import Conversation, Keeping, Turn
@@ -236,7 +236,7 @@ async def _not_erased(tx: Transaction, turns: Sequence[turn_arrivals.Said]) -> l
 def _with_short_names(conversation: Conversation) -> Conversation:
     """Return a conversation with short names, and without what PostgreSQL refuses or nobody may see."""
     names: dict[str, Any] = {
-        name: clean(value)[:NAME] if (value := getattr(conversation, name)) else value
+        name: turn_arrivals.clean(value)[:NAME] if (value := getattr(conversation, name)) else value
         for name in ("id", "project", "title", "forked_from")
     }
     return replace(conversation, **names | {"title": redacted(names["title"])[0] if names["title"] else None})

@@ -16,7 +16,7 @@ from typing import Any, Final
 from pgengram.store import turn_arrivals as store
 from pgengram.store.connection.database import Transaction
 from pgengram.store.conversations import Conversation, Turn, source_key
-from pgengram.store.turn_arrivals import Fact, Known, Name, Said, conversation_name, text_digest
+from pgengram.store.turn_arrivals import Fact, Known, Name, Said, clean, conversation_name, text_digest
 from pgengram.text.secrets import redacted
 
 MAX_CHARS: Final = {"user": 200_000, "assistant": 200_000, "tool": 2_000}  # of one turn
@@ -27,11 +27,12 @@ LAST: Final = datetime.max.replace(tzinfo=UTC)  # a conversation that has only c
 @dataclass(slots=True)
 class Brought:
     """What bringing in turns came to: the places of those that are new, and of those among them that were shortened;
-    how many had secrets; and the conversation and id of each that is new.
+    how many had secrets; and the conversation and id of each that is new, and of each that was there.
     """
 
     added: list[int] = field(default_factory=list)
     stored: list[tuple[Name, int | None]] = field(default_factory=list)
+    known: list[tuple[Name, int | None]] = field(default_factory=list)
     shortened: list[int] = field(default_factory=list)
     redacted: int = 0
 
@@ -381,8 +382,17 @@ class _Batch:
     def _is_as_before(self, fact: Fact) -> bool:
         return self._before.get(id(fact)) == {**fact.row, "stored": fact.stored}
 
+    def _known_turns(self) -> Iterator[tuple[Name, int | None]]:
+        """Yield the name and id of what was said and was stored before."""
+        new = {id(fact) for fact, at, _ in self._added if at is not None}
+        for said in self._said:
+            facts = self._facts.get(_name_and_key(said), ())
+            yield from ((fact.name, fact.id) for fact in facts if fact.stored and id(fact) not in new)
+
     def _brought(self) -> Brought:
-        brought = Brought(stored=[(fact.name, fact.id) for fact, at, _ in self._added if at is not None])
+        brought = Brought(
+            stored=[(fact.name, fact.id) for fact, at, _ in self._added if at is not None], known=[*self._known_turns()]
+        )
         for at in sorted(at for _, at, _ in self._added if at is not None):
             place, turn = self._place_of[at], self._said[at][1]
             brought.added.append(place)
@@ -447,11 +457,6 @@ def _forks_before(forked: dict[Name, Name], name: Name) -> int:
 
 def _as_of_seconds(at: datetime | None) -> float:
     return at.timestamp() if at else float("-inf")
-
-
-def clean(text: str) -> str:
-    """Return a text without what PostgreSQL refuses."""
-    return text.replace("\0", "").encode("utf-8", "replace").decode()
 
 
 def fitted(turn: Turn) -> tuple[Turn, bool]:

@@ -233,6 +233,11 @@ def conversation_name(conversation: Conversation) -> Name:
     return conversation.client, conversation.id
 
 
+def clean(text: str) -> str:
+    """Return a text without what PostgreSQL refuses."""
+    return text.replace("\0", "").encode("utf-8", "replace").decode()
+
+
 def text_digest(text: str) -> str:
     """Return the MD5 of a text as PostgreSQL has it."""
     return md5(text.encode("utf-8", "replace"), usedforsecurity=False).hexdigest()

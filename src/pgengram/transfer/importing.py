@@ -19,6 +19,7 @@ from pgengram.store.reading import transferring
 from pgengram.store.reading.transferring import Arrival, Known
 from pgengram.store.recovery import imports
 from pgengram.store.sync import state as sync_state
+from pgengram.store.turn_arrivals import clean
 from pgengram.transfer import report
 from pgengram.transfer.arrivals import arrival, batches, one_by_one_if_needed, record_without_secrets
 from pgengram.transfer.changed_memories import ChangedMemories, Pair
@@ -65,7 +66,7 @@ async def import_from(
     if restore_erased and not dry_run:
         await _refuse_if_synchronised(core)
     opened = await asyncio.to_thread(Opened, system, source, mapping, encoding, name)
-    note = imports.Note(name or _name_of_source(source), opened.system, ACTOR.get())
+    note = imports.Note(clean(name or _name_of_source(source)), opened.system, ACTOR.get())
     importing = _Import(core, Imported(opened.system, dry_run), note, restore_erased=restore_erased)
     importing.look_for_gone(*await asyncio.to_thread(opened.gone))
     done = 0
@@ -79,6 +80,7 @@ async def import_from(
             batch = following
         await importing.rest()
         await importing.tell_gone()
+        await importing.note_found()
         report(done, done)
     finally:
         ACTOR.reset(actor)
@@ -140,6 +142,12 @@ class _Import:
             async with self._core.store.transaction() as tx:
                 self.report.gone = await report.of_memories(tx, self._gone)
 
+    async def note_found(self) -> None:
+        """Note what other imports have stored of this file, too."""
+        if not self.report.dry_run:
+            async with self._core.store.transaction() as tx:
+                await self._note.end(tx)
+
     # -- memories --------------------------------------------------------------------------------------------------
 
     async def take(self, items: Sequence[Item | Said | Left]) -> None:
@@ -179,6 +187,7 @@ class _Import:
                 await self._turns(said[: len(said) // 2])
                 await self._turns(said[len(said) // 2 :])
             return
+        self._note.found_turns(brought.known)
         taken_back = [one for one in said if one.turn.withdrawn]
         self.report.known["turn"] += len(said) - len(taken_back) - len(brought.added)
         self.report.redacted += brought.redacted
@@ -216,6 +225,7 @@ class _Import:
         async with self._core.store.transaction() as tx:
             known = await transferring.known_memories(tx, [arrived for _, arrived in pairs])
         self._turned_up(known.same.values())
+        self._note.found(known.same.values())
         erased = set() if self._restore_erased else known.erased
         there: list[Pair] = []
         rest: list[Pair] = []

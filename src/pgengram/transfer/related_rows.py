@@ -272,7 +272,7 @@ class _Adding:
         elif record not in ("conversation", "hidden_turn", "history"):
             ends, new = ENDS.get(record, ()), self._related.fresh
             its_own = [row for row in fresh if any(UUID(str(row[name])) in new for name in ends)]
-            await note.others(tx, record, count - len(its_own))
+            await note.others(tx, record, count, len(its_own))
 
     async def _follow(self, tx: Transaction, fresh: list[Row]) -> None:
         if self._table.record == "cluster_member":

@@ -1,7 +1,7 @@
 """Imports: what each stored is noted in the transaction that stores it, so that one can be undone.
 
-An undo forgets the memories that nobody has touched since, and removes the turns that nothing cites. What it forgot
-comes back when the same file is imported again.
+An undo forgets the memories that nobody has touched since, and removes the turns that nothing cites; what another
+import had, too, stays until that one is undone. What was forgotten comes back when the same file is imported again.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from itertools import islice
+from pathlib import PurePath
 from typing import Any, Final
 from uuid import UUID
 
@@ -20,13 +21,13 @@ from psycopg.types.json import Jsonb
 
 from pgengram import fields as f
 from pgengram.errors import ConfirmRequired, Conflict, InvalidInput, NotFound
-from pgengram.ids import short, uuid7
+from pgengram.ids import SHORT_DIGITS, short, uuid7
 from pgengram.store import clusters, membership, turn_arrivals
 from pgengram.store.connection.database import Row, Transaction
 from pgengram.store.maintenance.namespaces import PATIENTLY
 from pgengram.store.memory import deletion, memories, statements
 from pgengram.store.memory import statements as s
-from pgengram.store.turn_arrivals import Name
+from pgengram.store.turn_arrivals import Name, clean
 from pgengram.text.shown import counted
 
 BATCH: Final = 500  # memories changed by one statement
@@ -39,6 +40,7 @@ REASONS: Final = {
     "confirmed": "confirmed since the import",
     "cited": "cited by a memory",
     "copied": "also part of another conversation",
+    "imported": "also in another import",
 }
 FIND_IT: Final = "`pgengram import --list` shows the imports."
 
@@ -67,6 +69,54 @@ SELECT %(namespace_id)s, %(import_id)s, g.client, g.conversation, g.turn_ids
 FROM jsonb_to_recordset(%(turns)s) AS g(client text, conversation text, turn_ids bigint[])
 ON CONFLICT (namespace_id, import_id, client, conversation) DO UPDATE SET turn_ids = t.turn_ids || excluded.turn_ids
 """
+# Another import of what is called the same, which is mostly the same file again. Reads all of the namespace's imports.
+FIND_SAME: Final = """
+SELECT 1 FROM memory_imports WHERE namespace_id = %(namespace_id)s AND name = %(name)s AND system = %(system)s
+  AND id <> %(import_id)s AND undone_at IS NULL LIMIT 1
+"""
+OF_OTHERS: Final = """
+JOIN memory_imports i ON i.namespace_id = %(namespace_id)s AND i.id = o.import_id
+WHERE o.namespace_id = %(namespace_id)s AND i.undone_at IS NULL AND i.id <> %(import_id)s"""
+# Each what an import found that others had stored. Uses imported_memories_pkey and imported_turns by the namespace.
+FIND_STORED: Final = (
+    f"SELECT DISTINCT o.memory_id AS id FROM imported_memories o {OF_OTHERS} AND o.memory_id = ANY(%(ids)s)"
+)
+FIND_STORED_TURNS: Final = f"""
+WITH given AS MATERIALIZED (
+  SELECT * FROM jsonb_to_recordset(%(turns)s) AS g(client text, conversation text, turn_ids bigint[])
+), stored AS MATERIALIZED (
+  SELECT o.client, o.conversation, unnest(o.turn_ids) AS id FROM imported_turns o {OF_OTHERS}
+    AND (o.client, o.conversation) IN (SELECT client, conversation FROM given)
+)
+SELECT g.client, g.conversation, array_agg(u.id) AS turn_ids FROM given g, unnest(g.turn_ids) AS u(id)
+WHERE (g.client, g.conversation, u.id) IN (SELECT client, conversation, id FROM stored) GROUP BY 1, 2
+"""
+# As they were when they were stored: whoever changed one before this import found it has changed it nevertheless.
+NOTE_FOUND: Final = f"""
+INSERT INTO imported_memories (namespace_id, memory_id, import_id, version, at)
+SELECT DISTINCT ON (o.memory_id) o.namespace_id, o.memory_id, %(import_id)s::uuid, o.version, o.at
+FROM imported_memories o {OF_OTHERS} AND o.memory_id = ANY(%(ids)s) ORDER BY o.memory_id, o.version DESC
+ON CONFLICT (namespace_id, memory_id, import_id) DO NOTHING
+"""
+# Of a file that is imported again and again, who stored something and the last that found it are enough.
+BETWEEN: Final = """
+JOIN memory_imports i ON i.namespace_id = %(namespace_id)s AND i.id = o.import_id
+WHERE o.namespace_id = %(namespace_id)s AND i.undone_at IS NULL AND i.id < m.import_id"""
+LET_GO: Final = f"""
+DELETE FROM imported_memories m USING memory_imports s
+WHERE m.namespace_id = %(namespace_id)s AND m.memory_id = ANY(%(ids)s) AND m.import_id <> %(import_id)s
+  AND s.namespace_id = %(namespace_id)s AND s.id = m.import_id AND s.undone_at IS NULL AND s.name = %(name)s
+  AND s.system = %(system)s AND EXISTS (SELECT 1 FROM imported_memories o {BETWEEN} AND o.memory_id = m.memory_id)
+"""
+LET_GO_TURNS: Final = f"""
+UPDATE imported_turns m SET turn_ids = ARRAY(SELECT u.id FROM unnest(m.turn_ids) AS u(id) WHERE u.id <> ALL(g.turn_ids)
+  OR NOT EXISTS (SELECT 1 FROM imported_turns o {BETWEEN}
+    AND o.client = m.client AND o.conversation = m.conversation AND u.id = ANY(o.turn_ids)))
+FROM jsonb_to_recordset(%(turns)s) AS g(client text, conversation text, turn_ids bigint[]), memory_imports s
+WHERE m.namespace_id = %(namespace_id)s AND m.client = g.client AND m.conversation = g.conversation
+  AND m.import_id <> %(import_id)s AND s.namespace_id = %(namespace_id)s AND s.id = m.import_id
+  AND s.undone_at IS NULL AND s.name = %(name)s AND s.system = %(system)s
+"""
 # Uses memory_imports_pkey.
 NOTE_OTHERS: Final = """
 UPDATE memory_imports SET others = jsonb_set(others, ARRAY[%(record)s::text],
@@ -82,7 +132,8 @@ FROM memory_imports i WHERE i.namespace_id = %(namespace_id)s"""
 # Each reads all of the namespace's imports, which are few; uses imported_memories_by_import and imported_turns_pkey.
 LIST: Final = f"{COLUMNS} ORDER BY i.began_at DESC, i.id DESC LIMIT %(limit)s"
 FIND: Final = f"""{COLUMNS}
-  AND (i.name = %(given)s OR right(replace(i.id::text, '-', ''), length(%(digits)s)) = %(digits)s)
+  AND (i.name = ANY(%(names)s) OR (length(%(digits)s) >= {SHORT_DIGITS}
+    AND right(replace(i.id::text, '-', ''), length(%(digits)s)) = %(digits)s))
 ORDER BY i.undone_at IS NOT NULL, i.began_at DESC, i.id DESC"""
 FIND_LAST: Final = f"{COLUMNS} AND i.undone_at IS NULL ORDER BY i.began_at DESC, i.id DESC LIMIT 1"
 # Uses memory_imports_pkey. Whoever undoes the same import waits here.
@@ -100,7 +151,7 @@ SELECT memory_id AS id FROM imported_memories WHERE namespace_id = %(namespace_i
 # Somebody leads to a memory: by a link that was made or changed since, or that a later import brought; by a cluster, a
 # belief, or a forgotten memory that it replaces. Uses imported_memories_by_import, memories_pkey, both indexes of
 # memory_relationships, memory_cluster_members_by_memory, memory_belief_evidence_by_memory and memories_hidden.
-MEMORIES: Final = """
+MEMORIES: Final = f"""
 WITH this AS MATERIALIZED (
   SELECT id, ended_at FROM memory_imports WHERE namespace_id = %(namespace_id)s AND id = %(import_id)s
 ), mine AS MATERIALIZED (
@@ -109,6 +160,7 @@ WITH this AS MATERIALIZED (
   SELECT o.memory_id AS id FROM imported_memories o
   JOIN memory_imports i ON i.namespace_id = %(namespace_id)s AND i.id = o.import_id CROSS JOIN this
   WHERE o.namespace_id = %(namespace_id)s AND i.undone_at IS NULL AND i.id <> this.id AND i.began_at > this.ended_at
+    AND o.memory_id NOT IN (SELECT id FROM mine)
 ), led AS MATERIALIZED (
   SELECT mine.id FROM mine CROSS JOIN this JOIN memory_relationships r ON r.namespace_id = %(namespace_id)s AND r.to_id = mine.id
   WHERE r.updated_at > this.ended_at OR r.from_id IN (SELECT id FROM later)
@@ -124,23 +176,31 @@ WITH this AS MATERIALIZED (
 )
 SELECT m.id, m.version, m.status, m.reason, m.valid_to, m.person_id, left(m.content, 200) AS content,
   CASE WHEN m.id IN (SELECT id FROM led) THEN 'linked' WHEN m.version <> mine.version THEN 'changed'
-    WHEN m.last_confirmed_at > mine.at THEN 'confirmed' END AS stays
+    WHEN m.last_confirmed_at > mine.at THEN 'confirmed'
+    WHEN m.id IN (SELECT o.memory_id FROM imported_memories o {OF_OTHERS}) THEN 'imported' END AS stays
 FROM mine JOIN memories m ON m.namespace_id = %(namespace_id)s AND m.id = mine.id
 WHERE m.status <> 'invalidated' ORDER BY m.created_at, m.id
 """
 # Uses imported_turns_pkey and conversation_turns_pkey; what is copied, hidden_turns_by_source for each client.
-TURNS: Final = """
+TURNS: Final = f"""
 WITH mine AS MATERIALIZED (
-  SELECT client, conversation, turn_ids FROM imported_turns WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+  SELECT DISTINCT client, conversation, unnest(turn_ids) AS id FROM imported_turns
+  WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+), mine_too AS MATERIALIZED (
+  SELECT client, conversation FROM imported_turns WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+), others AS MATERIALIZED (
+  SELECT o.client, o.conversation, unnest(o.turn_ids) AS id FROM imported_turns o {OF_OTHERS}
+    AND (o.client, o.conversation) IN (SELECT client, conversation FROM mine_too)
 ), copied AS MATERIALIZED (
   SELECT h.client, coalesce(h.copy_of, h.source_key) AS key, h.digest FROM hidden_turns h
   WHERE h.namespace_id = %(namespace_id)s AND NOT h.withdrawn
-    AND (h.client, h.conversation) NOT IN (SELECT client, conversation FROM mine)
+    AND (h.client, h.conversation) NOT IN (SELECT client, conversation FROM mine_too)
 )
-SELECT t.client, t.conversation, t.number, t.id, t.role, left(t.text, 200) AS text,
-  CASE WHEN (t.client, coalesce(t.copy_of, t.source_key), md5(t.text)) IN (SELECT client, key, digest FROM copied) THEN 'copied' END AS stays
-FROM mine CROSS JOIN unnest(mine.turn_ids) AS its(id) JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s
-  AND t.client = mine.client AND t.conversation = mine.conversation AND t.id = its.id
+SELECT t.client, t.conversation, t.number, t.id, t.role, left(t.text, 200) AS text, md5(t.text) AS version,
+  CASE WHEN (t.client, coalesce(t.copy_of, t.source_key), md5(t.text)) IN (SELECT client, key, digest FROM copied) THEN 'copied'
+    WHEN (t.client, t.conversation, t.id) IN (SELECT client, conversation, id FROM others) THEN 'imported' END AS stays
+FROM mine JOIN conversation_turns t ON t.namespace_id = %(namespace_id)s AND t.client = mine.client
+  AND t.conversation = mine.conversation AND t.id = mine.id
 ORDER BY t.client, t.conversation, t.number, t.id
 """
 # Reads all of the namespace's memories: nothing indexes what they cite.
@@ -223,6 +283,8 @@ class Note:
     id: UUID = field(default_factory=uuid7)
     _has_begun: bool = False
     _named: set[Name] = field(default_factory=set)  # conversations that are noted once something is stored
+    _found: set[UUID] = field(default_factory=set)  # memories that were there, and turns
+    _found_turns: dict[Name, set[int]] = field(default_factory=dict)
 
     async def memories(self, tx: Transaction, ids: Sequence[UUID]) -> None:
         """Note memories that were stored or restored."""
@@ -250,10 +312,38 @@ class Note:
             await tx.run(NOTE_TURNS, await self._begun(tx, turns=Jsonb(rows)))
             self._named.clear()
 
-    async def others(self, tx: Transaction, record: str, count: int) -> None:
-        """Note how many records of another kind were stored."""
+    async def others(self, tx: Transaction, record: str, count: int, its_own: int = 0) -> None:
+        """Note how many records of another kind were stored, but for those of memories that the import stored."""
         if count:
-            await tx.run(NOTE_OTHERS, await self._begun(tx, record=record, count=count))
+            given = await self._begun(tx, record=record, count=count - its_own)
+            if count > its_own:
+                await tx.run(NOTE_OTHERS, given)
+
+    def found(self, ids: Iterable[UUID]) -> None:
+        """Keep in mind which memories of the file were there."""
+        self._found |= set(ids)
+
+    def found_turns(self, ids: Iterable[tuple[Name, int | None]]) -> None:
+        """Keep in mind which turns of the file were there."""
+        for name, id_ in ids:
+            self._found_turns.setdefault(name, set()).update([] if id_ is None else [id_])
+
+    async def end(self, tx: Transaction) -> None:
+        """Note what other imports have stored of this file; of a file that is imported again, if it had more, too."""
+        about = {"import_id": self.id, "name": self.name, "system": self.system}
+        if not self._has_begun and await tx.row(FIND_SAME, about):
+            return
+        await tx.run(PATIENTLY)
+        ids = [row["id"] for row in await tx.rows(FIND_STORED, {**about, "ids": list(self._found)})]
+        named = [
+            {"client": client, "conversation": id_, "turn_ids": list(its)}
+            for (client, id_), its in self._found_turns.items()
+        ]
+        turns = await tx.rows(FIND_STORED_TURNS, {**about, "turns": Jsonb(named)}) if named else []
+        if ids or turns:
+            given = about | await self._begun(tx, ids=ids, turns=Jsonb(turns))
+            for statement in (NOTE_FOUND, LET_GO, NOTE_TURNS, LET_GO_TURNS):
+                await tx.run(statement, given)
 
     async def _begun(self, tx: Transaction, **given: Any) -> dict[str, Any]:
         self._has_begun = True
@@ -271,8 +361,8 @@ async def noted_imports(tx: Transaction, limit: int = LISTED) -> list[Row]:
 
 
 async def find_import(tx: Transaction, given: str = "") -> Row:
-    """Return the import that has an id, or the end of one, or the latest of a file of that name; without either the
-    latest that was not undone.
+    """Return the import that has an id, or the end of one, or the latest of a file of that name or path; without
+    either the latest that was not undone.
 
     Raises:
         NotFound: there is none. InvalidInput: nothing was named, and none is left to undo.
@@ -283,7 +373,9 @@ async def find_import(tx: Transaction, given: str = "") -> Row:
         if row is None:
             raise InvalidInput("No import can be undone here.", FIND_IT)
         return row
-    rows = await tx.rows(FIND, {"given": given, "digits": given.replace("-", "").lower()})
+    given = clean(given)
+    names = [given, PurePath(given).name]
+    rows = await tx.rows(FIND, {"names": names, "digits": given.replace("-", "").lower()})
     if not rows:
         raise NotFound("import", given[: f.MAX_TAG], FIND_IT)
     if len({row["name"] for row in rows}) > 1:
