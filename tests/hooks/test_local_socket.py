@@ -48,6 +48,21 @@ async def test_only_its_user_can_ask_a_server_and_nothing_is_left_of_it(assistan
     assert assistant.files("") == []
 
 
+@pytest.mark.parametrize("name", [f"{NOBODY}{local_socket.SOCKET}", f"0{local_socket.EVENT}"])
+async def test_a_folder_in_place_of_a_socket_or_an_event_holds_nothing_up(assistant: Assistant, name: str) -> None:
+    place = local_socket.Endpoints(environment(**assistant.settings))
+    place.make()
+    os.mkdir(os.path.join(place.folder, f"{place.key}-{name}"))
+    local_socket.keep_for_later(place, {"kind": "hook"})
+    [event] = [path for path in assistant.files(local_socket.EVENT) if path.is_file()]
+
+    async with connected(**assistant.settings) as client:
+        await remember(client, "The office is in Lyon.")
+        assert "The office is in Lyon." in assistant.context("SessionStart", source="startup")
+    assert not event.exists()
+    assert not [path for path in assistant.files("") if path.is_file()]
+
+
 async def test_a_folder_that_others_may_enter_is_not_believed(assistant: Assistant) -> None:
     async with connected(**assistant.settings) as client:
         await remember(client, "The office is in Lyon.")

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -25,6 +26,13 @@ pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="servers there d
 LIGHT_MB = 25
 WRITES = 12  # of each client while a server goes
 WAITING = "SELECT count(*) FROM pg_stat_activity WHERE datname = current_database() AND wait_event_type = 'Lock'"
+
+
+@pytest.fixture
+def tmp_path() -> Iterator[Path]:
+    """A short one, as the path of a socket has to be."""
+    with tempfile.TemporaryDirectory(prefix="pg-servers-") as folder:
+        yield Path(folder)
 
 
 @pytest.fixture

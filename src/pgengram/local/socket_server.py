@@ -270,6 +270,9 @@ class LocalServer:
                 waiting = local_socket.parsed_object(await asyncio.to_thread(Path(trying).read_bytes)) or {}
             except FileNotFoundError:  # another server was faster
                 continue
+            except OSError as error:  # the others are taken up nevertheless
+                log.warning("an event cannot be read: %s", error.strerror or type(error).__name__)
+                continue
             answer = await self._answer(waiting)
             if answer.get("error", {}).get("code") != DatabaseFailed.code:
                 _unlink(trying)
@@ -334,5 +337,6 @@ def _tried_once_more(path: str) -> str:
 
 
 def _unlink(path: str) -> None:
-    with contextlib.suppress(FileNotFoundError):
+    """Remove a file, if it is one and is there."""
+    with contextlib.suppress(FileNotFoundError, IsADirectoryError):
         os.unlink(path)
