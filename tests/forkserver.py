@@ -38,6 +38,7 @@ LEFT_OUT: Final = ("pgengram.__main__", "pgengram.embedders.all_minilm_l6_v2")
 READ_AT_IMPORT: Final = (
     "PYTHON", "LC_", "LANG", "LD_", "OMP_", "OPENBLAS_", "MALLOC_", "FORCE_COLOR", "GITHUB_ACTIONS", "PY_COLORS", "TERM", "COLORTERM", "NO_COLOR", "_TYPER",
 )  # fmt: skip
+HOOKS_PATIENCE: Final = "TEST_HOOKS_PATIENCE_S"  # how long a hook waits for its answer, where a test is not about that
 ABOUT_BYTECODE: Final = ("PYTHONDONTWRITEBYTECODE", "PYTHONPYCACHEPREFIX")
 MOMENTARY: Final = "pgengram.local"  # what hooks and commands start themselves
 MOST_BYTES: Final = 100_000  # of one order, which is one packet
@@ -309,6 +310,10 @@ def _become(order: _Order, pipes: list[int]) -> None:
     os.chdir(order.folder)
     os.environ.clear()
     os.environ.update(order.environment)
+    if patience_s := os.environ.pop(HOOKS_PATIENCE, ""):
+        from pgengram.runtime import hook_client
+
+        hook_client.PATIENCE_S = float(patience_s)
     for name, mode, fd in (("stdin", "r", 0), ("stdout", "w", 1), ("stderr", "w", 2)):
         setattr(sys, name, _stream(getattr(sys, name), mode, fd))
         setattr(sys, f"__{name}__", getattr(sys, name))

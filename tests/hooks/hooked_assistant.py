@@ -14,9 +14,12 @@ from typing import Any
 import psutil
 from typer.testing import CliRunner
 
+from forkserver import HOOKS_PATIENCE
 from helpers import PATIENCE_S, environment
 from pgengram.cli.app import app
 from pgengram.runtime import local_socket
+
+ANSWER_S = 60.0  # for a hook whose answer a test needs
 
 
 @dataclass
@@ -42,18 +45,21 @@ class Assistant:
         given = {"session_id": "s-1", "cwd": str(self.folder), **self.session, "hook_event_name": event, **fields}
         return self.raw(json.dumps(given))
 
-    def raw(self, given: str) -> str:
+    def raw(self, given: str, *, patience_s: float | None = None) -> str:
         """Run a hook with anything on its standard input; it has to end well."""
         ended = subprocess.run(
             [sys.executable, "-m", "pgengram", "hook", self.name, *self.options], input=given, capture_output=True, text=True,
-            env=environment(**self.settings), timeout=PATIENCE_S,
+            env=environment(**self.settings) | ({} if patience_s is None else {HOOKS_PATIENCE: str(patience_s)}), timeout=PATIENCE_S,
         )  # fmt: skip
         assert (ended.returncode, ended.stderr) == (0, "")
         return ended.stdout
 
     def context(self, event: str, **fields: Any) -> str:
-        """Run the hook of an event and return what it puts before the model; empty for nothing."""
-        printed = self.hook(event, **fields)
+        """Run the hook of an event and return what it puts before the model, however slow the machine is; empty for
+        nothing.
+        """
+        given = {"session_id": "s-1", "cwd": str(self.folder), **self.session, "hook_event_name": event, **fields}
+        printed = self.raw(json.dumps(given), patience_s=ANSWER_S)
         return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
 
     async def answered(self, command: str) -> list[dict[str, Any]]:
