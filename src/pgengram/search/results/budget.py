@@ -13,7 +13,7 @@ from pgengram.fields import MAX_QUERIES, WHOLE_CONTENT
 from pgengram.ids import short
 from pgengram.runtime.context import author_of
 from pgengram.search.results import FITS_STILL, Hit, Hits
-from pgengram.text.differences import overlap
+from pgengram.text.differences import ALIKE, overlap
 from pgengram.text.markdown import fenced, one_line
 from pgengram.text.sameness import folded
 from pgengram.text.words import QUESTION_MARKS, letters, sentences
@@ -83,7 +83,8 @@ def diversified(hits: list[Hit]) -> list[Hit]:
         left.remove(chosen)
         placed.append(first[chosen])
         for place in left:
-            alike[place] = max(alike[place], overlap(first[place].content, first[chosen].content))
+            shared = overlap(first[place].content, first[chosen].content)
+            alike[place] = max(alike[place], (shared - ALIKE) / (1 - ALIKE))
     return placed + rest
 
 
