@@ -155,7 +155,7 @@ class RelatedRows:
         """
         async with self._core.store.transaction() as tx:
             gone = await turn_arrivals.removed(tx, [row for _, row in rows])
-            gone -= await removed_by_undo(tx) if gone else set()
+            gone -= await removed_by_undo(tx, gone)
         for item, row in rows:
             if row["id"] in gone:
                 self._report.leave(Left(item.place, "it was erased here", by_design=True))

@@ -136,8 +136,9 @@ FIND: Final = f"""{COLUMNS}
     AND right(replace(i.id::text, '-', ''), length(%(digits)s)) = %(digits)s))
 ORDER BY i.undone_at IS NOT NULL, i.began_at DESC, i.id DESC"""
 FIND_LAST: Final = f"{COLUMNS} AND i.undone_at IS NULL ORDER BY i.began_at DESC, i.id DESC LIMIT 1"
-# Uses memory_imports_pkey. Whoever undoes the same import waits here.
-HOLD: Final = f"{COLUMNS} AND i.id = %(import_id)s FOR UPDATE OF i"
+# Each uses memory_imports_pkey. Whoever undoes the same import waits for who holds it.
+READ: Final = f"{COLUMNS} AND i.id = %(import_id)s"
+HOLD: Final = f"{READ} FOR UPDATE OF i"
 # Uses imported_memories_pkey and memory_imports_pkey.
 ORIGIN: Final = """
 SELECT i.id, i.name, i.system, i.began_at, i.undone_at FROM imported_memories m
@@ -183,18 +184,17 @@ WHERE m.status <> 'invalidated' ORDER BY m.created_at, m.id
 """
 # Uses imported_turns_pkey and conversation_turns_pkey; what is copied, hidden_turns_by_source for each client.
 TURNS: Final = f"""
-WITH mine AS MATERIALIZED (
-  SELECT DISTINCT client, conversation, unnest(turn_ids) AS id FROM imported_turns
-  WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
-), mine_too AS MATERIALIZED (
-  SELECT client, conversation FROM imported_turns WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+WITH noted AS MATERIALIZED (
+  SELECT client, conversation, turn_ids FROM imported_turns WHERE namespace_id = %(namespace_id)s AND import_id = %(import_id)s
+), mine AS MATERIALIZED (
+  SELECT DISTINCT client, conversation, unnest(turn_ids) AS id FROM noted
 ), others AS MATERIALIZED (
   SELECT o.client, o.conversation, unnest(o.turn_ids) AS id FROM imported_turns o {OF_OTHERS}
-    AND (o.client, o.conversation) IN (SELECT client, conversation FROM mine_too)
+    AND (o.client, o.conversation) IN (SELECT client, conversation FROM noted)
 ), copied AS MATERIALIZED (
   SELECT h.client, coalesce(h.copy_of, h.source_key) AS key, h.digest FROM hidden_turns h
   WHERE h.namespace_id = %(namespace_id)s AND NOT h.withdrawn
-    AND (h.client, h.conversation) NOT IN (SELECT client, conversation FROM mine_too)
+    AND (h.client, h.conversation) NOT IN (SELECT client, conversation FROM noted)
 )
 SELECT t.client, t.conversation, t.number, t.id, t.role, left(t.text, 200) AS text, md5(t.text) AS version,
   CASE WHEN (t.client, coalesce(t.copy_of, t.source_key), md5(t.text)) IN (SELECT client, key, digest FROM copied) THEN 'copied'
@@ -260,9 +260,9 @@ WHERE m.namespace_id = %(namespace_id)s AND m.id = g.id RETURNING m.id, m.versio
 """
 # Uses imported_turns_pkey and memory_imports_pkey.
 REMOVED: Final = """
-SELECT unnest(t.turn_ids) AS id FROM imported_turns t
-JOIN memory_imports i ON i.namespace_id = %(namespace_id)s AND i.id = t.import_id
-WHERE t.namespace_id = %(namespace_id)s AND i.undone_at IS NOT NULL
+SELECT u.id FROM imported_turns t
+JOIN memory_imports i ON i.namespace_id = %(namespace_id)s AND i.id = t.import_id CROSS JOIN unnest(t.turn_ids) AS u(id)
+WHERE t.namespace_id = %(namespace_id)s AND i.undone_at IS NOT NULL AND u.id = ANY(%(ids)s)
 """
 
 
@@ -494,7 +494,7 @@ async def _import_to_undo(tx: Transaction, import_id: UUID, *, lock: bool) -> Ro
     await tx.run(PATIENTLY)  # it may have stored very much
     if lock:
         await tx.rows(s.LOCK, {"ids": [row["id"] for row in await tx.rows(IDS, {"import_id": import_id})]})
-    row = await tx.row(HOLD if lock else HOLD.replace(" FOR UPDATE OF i", ""), {"import_id": import_id})
+    row = await tx.row(HOLD if lock else READ, {"import_id": import_id})
     if row is None:
         raise NotFound("import", import_id, FIND_IT)
     if row["undone_at"] is not None:
@@ -597,6 +597,6 @@ async def restore_forgotten(tx: Transaction, rows: Mapping[UUID, Row], changing:
     await clusters.renew_of(tx, list(rows))
 
 
-async def removed_by_undo(tx: Transaction) -> set[int]:
-    """Return the ids of the turns that undone imports had stored."""
-    return {row["id"] for row in await tx.rows(REMOVED)}
+async def removed_by_undo(tx: Transaction, ids: Collection[int]) -> set[int]:
+    """Return those of these ids of turns that undone imports had stored."""
+    return {row["id"] for row in await tx.rows(REMOVED, {"ids": list(ids)})} if ids else set()
