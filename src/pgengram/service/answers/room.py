@@ -40,10 +40,10 @@ def within_room(view: BaseModel, as_shown: Callable[[BaseModel], Shown]) -> Show
     """
     answer = as_shown(view)
     if not isinstance(view, Found | Read):
-        return _or_said_longer(answer if size_of(answer) <= MOST else bounded(answer, MOST))
+        return _or_said_longer(bounded(answer, MOST))
     count = len(view.results if isinstance(view, Found) else view.memories)
     if size_of(answer) > MOST:
-        answer, count = _with_first(view, as_shown, MOST - min(size_of(answer.get(TURNS, [])), MOST // 2))
+        answer, count = _with_first(view, count, as_shown, MOST - min(size_of(answer.get(TURNS, [])), MOST // 2))
     if isinstance(view, Found) and view.page:
         view.page.note(count)
     return _or_said_longer(answer)
@@ -93,10 +93,9 @@ def size_of(value: Any) -> int:
     return len(to_json(value))
 
 
-def _with_first(view: Found | Read, as_shown: Callable[[BaseModel], Shown], room: int) -> tuple[Shown, int]:
-    """Return an answer with as many of the first memories as have room, and how many these are."""
-    most = len(view.results if isinstance(view, Found) else view.memories)
-    count = _how_many(most, lambda n: size_of({**as_shown(_first(view, n)), TURNS: []}) <= room)
+def _with_first(view: Found | Read, count: int, as_shown: Callable[[BaseModel], Shown], room: int) -> tuple[Shown, int]:
+    """Return an answer with as many of the first of its memories as have room, and how many these are."""
+    count = _how_many(count, lambda n: size_of({**as_shown(_first(view, n)), TURNS: []}) <= room)
     answer = as_shown(_first(view, count))
     answer = _with_short_history(answer) if count == 1 and isinstance(view, Read) else answer
     return bounded(answer, MOST, [name for name in answer if name not in ("results", "memories")]), count
